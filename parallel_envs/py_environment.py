@@ -209,7 +209,7 @@ class PyEnvironment(abc.ABC):
         """
         raise self._not_implemented("set_state()")
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - most environments hold nothing.
         """Frees what the environment holds. Does nothing by default."""
 
     def __enter__(self: _Self) -> _Self:

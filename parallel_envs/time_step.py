@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from parallel_envs.specs import array_spec, nest
+from parallel_envs.specs import array_spec, nest, sampling
 
 Nest = nest.Nest
 
@@ -255,11 +255,7 @@ def _filled(value: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]
 def _zero_reward(reward_spec: Nest | None, shape: tuple[int, ...]) -> Nest:
     if reward_spec is None:
         return _filled(_ZERO, shape)
-
-    def zeros(spec: array_spec.ArraySpec) -> npt.NDArray[Any]:
-        return np.zeros(shape + tuple(spec.shape), spec.dtype)
-
-    return nest.map_structure(zeros, reward_spec)
+    return sampling.zeros(reward_spec, shape)
 
 
 def _as_shape(outer_dims: int | Iterable[int]) -> tuple[int, ...]:
