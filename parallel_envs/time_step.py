@@ -48,6 +48,7 @@ class StepType:
 # As globals, because reading a class attribute is a good part of making a step.
 _FIRST, _MID, _LAST = StepType.FIRST, StepType.MID, StepType.LAST
 _ZERO, _ONE = _constant(0, np.float32), _constant(1, np.float32)
+_DISCOUNTS = {0.0: _ZERO, 1.0: _ONE}
 
 
 class TimeStep(NamedTuple):
@@ -178,34 +179,45 @@ def time_step_spec(
     )
 
 
-# Half the cost of `TimeStep(...)`, in functions that run once a step everywhere.
-_new = tuple.__new__
+# These functions run once a step in every environment, so the common case, a single
+# environment with a plain number for a reward, is told by its class and goes straight.
+_FLOAT32 = np.dtype(np.float32)
+_NUMBERS = frozenset({float, int, np.float32, np.float64})
+_new: Any = tuple.__new__  # Half the cost of `TimeStep(...)`.
 
 
 def _later(
     step_type: npt.NDArray[np.int32],
     observation: Nest,
-    reward: Nest,
-    discount: npt.ArrayLike,
+    reward: Any,
+    discount: Any,
     outer_dims: int | Iterable[int] | None,
 ) -> TimeStep:
-    if outer_dims is not None:
-        shape = _as_shape(outer_dims)
-    elif isinstance(reward, (dict, tuple)):
-        reward = nest.map_structure(_as_reward, reward)
-        shape = nest.flatten(reward)[0].shape
+    if outer_dims is None and reward.__class__ in _NUMBERS and reward == reward:
+        reward, shape = np.asarray(reward, _FLOAT32), ()
     else:
-        reward = _as_reward(reward)
-        shape = reward.shape
-    return _new(
-        TimeStep,
-        (
-            _filled(step_type, shape) if shape else step_type,
-            reward,
-            _as_discount(discount, shape),
-            observation,
-        ),
-    )
+        reward, shape = _reward_and_shape(reward, outer_dims)
+        if shape:
+            step_type = _filled(step_type, shape)
+    if not shape and discount.__class__ is float and discount == discount:
+        constant = _DISCOUNTS.get(discount)
+        discount = np.asarray(discount, _FLOAT32) if constant is None else constant
+    else:
+        discount = _as_discount(discount, shape)
+    return _new(TimeStep, (step_type, reward, discount, observation))
+
+
+def _reward_and_shape(
+    reward: Nest, outer_dims: int | Iterable[int] | None
+) -> tuple[Nest, tuple[int, ...]]:
+    """Returns the reward as it goes into a step, and the shape of the batch."""
+    if outer_dims is not None:
+        return reward, _as_shape(outer_dims)
+    if isinstance(reward, (dict, tuple)):
+        reward = nest.map_structure(_as_reward, reward)
+        return reward, nest.flatten(reward)[0].shape
+    reward = _as_reward(reward)
+    return reward, reward.shape
 
 
 def _as_reward(reward: npt.ArrayLike) -> npt.NDArray[np.float32]:
@@ -215,11 +227,6 @@ def _as_reward(reward: npt.ArrayLike) -> npt.NDArray[np.float32]:
 def _as_discount(
     discount: npt.ArrayLike, shape: tuple[int, ...]
 ) -> npt.NDArray[np.float32]:
-    if not shape and discount.__class__ is float:
-        if discount == 1.0:
-            return _ONE
-        if discount == 0.0:
-            return _ZERO
     array = _as_float32(discount, "discount")
     return array if array.shape == shape else _filled(array, shape)
 
