@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from parallel_envs.specs import bounds
+
 Array = npt.NDArray[Any]
 _Spec = TypeVar("_Spec", bound="ArraySpec")
 
@@ -73,6 +75,7 @@ class ArraySpec:
         """
         return ArraySpec(spec.shape, spec.dtype, name or getattr(spec, "name", None))
 
+    # Not `int | None`, so that NumPy's functions take the shape as it is.
     @property
     def shape(self) -> tuple[Any, ...]:
         """Size of each dimension, None where it may vary."""
@@ -117,8 +120,7 @@ class ArraySpec:
         >>> BoundedArraySpec((2,), np.int64, 0, 9).validate([3, 10], name="action")
         Traceback (most recent call last):
         ...
-        ValueError: action does not fit its spec: expected values of at most 9, got 10 \
-at index (1,).
+        ValueError: action does not fit its spec: ...most 9, got 10 at index (1,).
 
         Args:
             value: The array or number.
@@ -211,7 +213,7 @@ class BoundedArraySpec(ArraySpec):
                 where the dtype has none, or if a minimum is above its maximum.
         """
         super().__init__(shape, dtype, name)
-        low, high = dtype_range(self._dtype)
+        low, high = self._extremes()
         self._minimum = self._bound("minimum", low if minimum is None else minimum)
         self._maximum = self._bound("maximum", high if maximum is None else maximum)
         if np.any(self._minimum > self._maximum):
@@ -307,11 +309,17 @@ class BoundedArraySpec(ArraySpec):
                 return _first_outside(array, outside, relation, bound)
         return None
 
+    def _extremes(self) -> tuple[Any, Any]:
+        try:
+            return bounds.dtype_range(self._dtype)
+        except ValueError as error:
+            raise ValueError(f"{self._label()}: {error}") from None
+
     def _bound(self, which: str, value: npt.ArrayLike) -> Array:
         try:
-            bound = _bound_of_dtype(np.asarray(value), self._dtype)
+            bound = bounds.bound_of_dtype(value, self._dtype)
             np.broadcast_to(bound, _fixed(self._shape))
-        except (ValueError, OverflowError) as error:
+        except (ValueError, TypeError, OverflowError) as error:
             raise ValueError(
                 f"{self._label()}: the {which} does not fit {describe(self)}: {error}."
             ) from None
@@ -343,21 +351,6 @@ def is_continuous(spec: ArraySpec) -> bool:
     return spec.dtype.kind == "f"
 
 
-def dtype_range(dtype: np.dtype[Any]) -> tuple[Any, Any]:
-    """Returns the smallest and the largest finite value of `dtype`.
-
-    Raises:
-        ValueError: If `dtype` is neither boolean nor integer nor floating.
-    """
-    if dtype.kind == "b":
-        return False, True
-    if dtype.kind in "iu":
-        return np.iinfo(dtype).min, np.iinfo(dtype).max
-    if dtype.kind == "f":
-        return np.finfo(dtype).min, np.finfo(dtype).max
-    raise ValueError(f"expected a boolean, integer or floating dtype, got {dtype}.")
-
-
 def describe(thing: ArraySpec | Array) -> str:
     """Returns dtype and shape as errors write them.
 
@@ -379,13 +372,13 @@ def _checked_shape(shape: Iterable[int | None]) -> tuple[int | None, ...]:
     return sizes
 
 
-def _checked_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
+def _checked_dtype(dtype: Any) -> np.dtype[Any]:
     if dtype is None:
         raise TypeError("dtype: expected what np.dtype takes, got None.")
     return np.dtype(dtype)
 
 
-def _checked_name(name: str | None) -> str | None:
+def _checked_name(name: Any) -> str | None:
     if name is not None and not isinstance(name, str):
         raise TypeError(f"name: expected a string or None, got {name!r}.")
     return name
@@ -396,25 +389,27 @@ def _with_dtype(value: Any, dtype: np.dtype[Any]) -> Array:
     array = np.asarray(value)
     if array.dtype == dtype:
         return array
-    if array.dtype.newbyteorder("=") == dtype.newbyteorder("="):
+    # Strings may be shorter; of anything else only the byte order may differ.
+    casting = "safe" if dtype.kind in "SU" else "equiv"
+    same_kind = array.dtype.kind == dtype.kind
+    if same_kind and np.can_cast(array.dtype, dtype, casting):
         return array.astype(dtype)
-    if isinstance(value, (bool, int, float, complex, np.generic)) and _holds(
-        dtype, array
-    ):
-        return array.astype(dtype)
-    return array
+    is_scalar = isinstance(value, (bool, int, float, complex, np.generic))
+    return array.astype(dtype) if is_scalar and _holds(dtype, array) else array
 
 
 def _holds(dtype: np.dtype[Any], scalar: Array) -> bool:
-    found, wanted = (
-        _NUMBER_CLASSES.get(kind, -1) for kind in (scalar.dtype.kind, dtype.kind)
-    )
-    if not 0 <= found <= wanted:
+    """Returns whether `scalar` in `dtype` is the same, but for rounding of floats."""
+    found = _NUMBER_CLASSES.get(scalar.dtype.kind)
+    wanted = _NUMBER_CLASSES.get(dtype.kind)
+    if found is None or wanted is None or found > wanted:
         return False
-    if wanted > 1:
-        return True
-    low, high = dtype_range(dtype)
-    return low <= scalar.item() <= high
+    with np.errstate(over="ignore"):
+        cast = scalar.astype(dtype)
+    if dtype.kind in "fc":
+        return bool(np.isfinite(cast) == np.isfinite(scalar))
+    # As Python's integers, because NumPy's wrap around.
+    return bool(cast.item() == scalar.item())
 
 
 def _shape_fits(found: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
@@ -422,41 +417,6 @@ def _shape_fits(found: tuple[int, ...], expected: tuple[int | None, ...]) -> boo
         len(found) == len(expected)
         and all(b is None or a == b for a, b in zip(found, expected, strict=True))
     )
-
-
-def _bound_of_dtype(given: Array, dtype: np.dtype[Any]) -> Array:
-    """Returns a new array of `dtype`, its infinite elements the dtype's extremes."""
-    if given.dtype.kind not in "biufO":
-        raise ValueError(f"expected numbers, got {given.dtype}")
-    if given.dtype.kind == "f":
-        return _bound_of_floats(given, dtype)
-    if dtype.kind != "f" and given.size:
-        _check_range(int(given.min()), int(given.max()), dtype)
-    return np.array(given, dtype)
-
-
-def _bound_of_floats(given: Array, dtype: np.dtype[Any]) -> Array:
-    if np.isnan(given).any():
-        raise ValueError("it is not a number")
-    finite = given[np.isfinite(given)]
-    if dtype.kind != "f" and (finite != np.trunc(finite)).any():
-        raise ValueError(f"{_short(given)} has fractions")
-    low, high = dtype_range(dtype)
-    if finite.size:
-        # As Python numbers, which compare exactly across types.
-        _check_range(finite.min().item(), finite.max().item(), dtype)
-    bound = np.empty(given.shape, dtype)
-    bound[np.isfinite(given)] = finite
-    bound[np.isneginf(given)] = low
-    bound[np.isposinf(given)] = high
-    return bound
-
-
-def _check_range(lowest: Any, highest: Any, dtype: np.dtype[Any]) -> None:
-    low, high = dtype_range(dtype)
-    for value in (lowest, highest):
-        if not low <= value <= high:
-            raise ValueError(f"{value} is outside of {low} to {high}")
 
 
 def _fixed(shape: tuple[int | None, ...]) -> tuple[int, ...]:
@@ -474,9 +434,9 @@ def _first_outside(
 
 
 def _short(value: Any) -> str:
-    if isinstance(value, np.dtype):
+    if issubclass(type(value), np.dtype):
         return str(value)
-    if not isinstance(value, np.ndarray):
+    if not issubclass(type(value), np.ndarray):
         return repr(value)
     text = np.array2string(value, separator=", ", threshold=8)
     return " ".join(text.split())

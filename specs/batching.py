@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from parallel_envs.specs import array_spec, nest
+from parallel_envs.specs import array_spec, checks, nest
 
 
 def add_outer_dim(spec: nest.Nest, n: int | None) -> nest.Nest:
@@ -33,5 +33,5 @@ def add_outer_dims_nest(
     def add(spec: array_spec.ArraySpec) -> array_spec.ArraySpec:
         return spec.replace(shape=outer_shape + spec.shape)
 
-    compiled = nest.Structure(structure, "structure")
+    compiled = checks.spec_structure(structure, "spec")
     return compiled.pack([add(spec) for spec in compiled.specs])

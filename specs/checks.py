@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from parallel_envs.specs import array_spec, nest
 
 
@@ -12,13 +14,11 @@ def validate(spec: nest.Nest, value: nest.Nest, name: str = "value") -> nest.Nes
 
     Leaves are taken as `ArraySpec.validate` takes them; arrays that fit are not copied.
 
-    >>> import numpy as np
-    >>> spec = {"cam": array_spec.ArraySpec((2,), np.float32)}
-    >>> validate(spec, {"cam": np.zeros((1, 2), np.float32)}, "observation")
+    >>> spec = array_spec.ArraySpec((2,), np.float32)
+    >>> validate({"cam": spec}, {"cam": np.zeros(3, np.float32)}, "observation")
     Traceback (most recent call last):
     ...
-    ValueError: observation['cam'] does not fit its spec: expected float32 of shape \
-(2,), got float32 of shape (1, 2).
+    ValueError: observation['cam'] does not fit its spec: ... of shape (3,).
 
     Args:
         spec: A nest of specs.
@@ -29,7 +29,7 @@ def validate(spec: nest.Nest, value: nest.Nest, name: str = "value") -> nest.Nes
         ValueError: If structure, shape, dtype or bounds do not fit, with the path of
             the leaf, what was expected and what was found.
     """
-    structure = nest.Structure(spec, name)
+    structure = spec_structure(spec, name)
     leaves = structure.flatten(value)
     return structure.pack(
         [
@@ -41,9 +41,25 @@ def validate(spec: nest.Nest, value: nest.Nest, name: str = "value") -> nest.Nes
     )
 
 
+def spec_structure(spec: nest.Nest, name: str) -> nest.Structure:
+    """Returns the `Structure` of a nest of specs.
+
+    Raises:
+        TypeError: If a leaf is not an `ArraySpec`, with its path.
+        ValueError: If the keys of a dict cannot be sorted.
+    """
+    structure = nest.Structure(spec, name)
+    for leaf, path in zip(structure.specs, structure.paths, strict=True):
+        if not isinstance(leaf, array_spec.ArraySpec):
+            raise TypeError(
+                f"{path}: expected an ArraySpec, got {type(leaf).__name__} {leaf!r}."
+            )
+    return structure
+
+
 def assert_arrays_spec_nest(arrays: nest.Nest, spec: nest.Nest) -> None:
     """Raises ValueError where `check_arrays_nest` returns False, with the path."""
-    structure = nest.Structure(spec, "arrays")
+    structure = spec_structure(spec, "arrays")
     nest.assert_same_structure(spec, arrays, "arrays")
     for leaf_spec, leaf, path in zip(
         structure.specs, structure.flatten(arrays), structure.paths, strict=True
@@ -73,7 +89,6 @@ def difference(expected: nest.Nest, found: nest.Nest, name: str) -> str | None:
 
     Names of specs do not count, and lists and tuples stand for each other.
 
-    >>> import numpy as np
     >>> a, b = (array_spec.ArraySpec((size,), np.int32) for size in (2, 3))
     >>> difference({"x": a}, {"x": b}, "observation")
     "observation['x']: expected int32 of shape (2,), got int32 of shape (3,)."
@@ -87,18 +102,33 @@ def difference(expected: nest.Nest, found: nest.Nest, name: str) -> str | None:
         nest.assert_same_structure(expected, found, name)
     except ValueError as error:
         return str(error)
-    structure = nest.Structure(expected, name)
+    structure = spec_structure(expected, name)
     for path, spec, other in zip(
         structure.paths, structure.specs, structure.flatten(found), strict=True
     ):
         if spec != other:
-            return f"{path}: expected {_full(spec, other)}, got {_full(other, spec)}."
+            wanted, got = _contrast(spec, other)
+            return f"{path}: expected {wanted}, got {got}."
     return None
 
 
-def _full(spec: Any, other: Any) -> str:
-    """Describes `spec` by dtype and shape, or in full if `other` has the same."""
-    described = array_spec.describe(spec)
-    if described != array_spec.describe(other):
-        return described
-    return repr(spec.replace(name=None))
+def _contrast(spec: Any, other: Any) -> tuple[str, str]:
+    """Describes two unequal specs by what sets them apart."""
+    texts = array_spec.describe(spec), array_spec.describe(other)
+    if texts[0] != texts[1]:
+        return texts
+    if array_spec.is_bounded(spec) != array_spec.is_bounded(other):
+        return _with_or_without_bounds(spec), _with_or_without_bounds(other)
+    for which in ("minimum", "maximum"):
+        one, two = np.broadcast_arrays(getattr(spec, which), getattr(other, which))
+        differing = np.argwhere(one != two)
+        if len(differing):
+            index = tuple(int(i) for i in differing[0])
+            where = f" at index {index}" if index else ""
+            return f"a {which} of {one[index]}{where}", str(two[index])
+    return repr(spec), repr(other)
+
+
+def _with_or_without_bounds(spec: array_spec.ArraySpec) -> str:
+    which = "with" if array_spec.is_bounded(spec) else "without"
+    return f"{array_spec.describe(spec)} {which} bounds"

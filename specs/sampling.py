@@ -8,17 +8,15 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from parallel_envs.specs import array_spec, nest
+from parallel_envs.specs import array_spec, checks, nest
 
 Array = npt.NDArray[Any]
-RandomState: TypeAlias = np.random.Generator | np.random.RandomState
+Random: TypeAlias = np.random.Generator | np.random.RandomState
 
 _LARGEST_VARIABLE_SIZE = 4
 
 
-def sample(
-    spec: nest.Nest, rng: RandomState, outer_dims: Iterable[int] = ()
-) -> nest.Nest:
+def sample(spec: nest.Nest, rng: Random, outer_dims: Iterable[int] = ()) -> nest.Nest:
     """Returns random arrays that fit a nest of specs.
 
     Integers and booleans are uniform between their bounds, both included. Floats are
@@ -44,7 +42,7 @@ def sample(
     """
     generator = _generator(rng)
     outer_shape = tuple(outer_dims)
-    structure = nest.Structure(spec, "spec")
+    structure = checks.spec_structure(spec, "spec")
     return structure.pack(
         [_sample_leaf(leaf, generator, outer_shape) for leaf in structure.specs]
     )
@@ -53,7 +51,7 @@ def sample(
 sample_spec_nest = sample
 
 
-def sample_bounded_spec(spec: array_spec.BoundedArraySpec, rng: RandomState) -> Array:
+def sample_bounded_spec(spec: array_spec.BoundedArraySpec, rng: Random) -> Array:
     """Returns one random array that fits `spec`, as `sample` draws it."""
     return _sample_leaf(spec, _generator(rng), ())
 
@@ -76,11 +74,11 @@ def zeros(spec: nest.Nest, outer_dims: Iterable[int] = ()) -> nest.Nest:
         shape = tuple(size or 0 for size in leaf.shape)
         return np.zeros(outer_shape + shape, leaf.dtype)
 
-    structure = nest.Structure(spec, "spec")
+    structure = checks.spec_structure(spec, "spec")
     return structure.pack([make(leaf) for leaf in structure.specs])
 
 
-def _generator(rng: RandomState) -> np.random.Generator:
+def _generator(rng: Any) -> np.random.Generator:
     if isinstance(rng, np.random.Generator):
         return rng
     if isinstance(rng, np.random.RandomState):
@@ -112,8 +110,8 @@ def _sample_leaf(
 def _integers(
     low: Array, high: Array, shape: tuple[int, ...], generator: np.random.Generator
 ) -> Array:
-    native: Any = low.dtype.newbyteorder("=")
-    drawn = generator.integers(
+    native: Any = low.dtype.type  # The generator refuses another byte order.
+    drawn: Any = generator.integers(
         low.astype(native), high.astype(native), shape, native, endpoint=True
     )
     return np.asarray(drawn)
@@ -123,6 +121,7 @@ def _floats(
     low: Array, high: Array, shape: tuple[int, ...], generator: np.random.Generator
 ) -> Array:
     # Mixed rather than scaled, because `high - low` may be beyond the dtype.
-    weight = generator.random(shape).astype(np.result_type(low, np.float64))
-    mixed = low * (1 - weight) + high * weight
-    return np.clip(mixed.astype(low.dtype), low, high)
+    weight = generator.random(shape).astype(np.result_type(low.dtype, np.float64))
+    with np.errstate(over="ignore"):  # Rounding may lead past an extreme.
+        mixed = np.asarray(low * (1 - weight) + high * weight).astype(low.dtype)
+    return np.minimum(np.maximum(mixed, low), high)
