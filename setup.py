@@ -5,6 +5,7 @@ from pathlib import Path
 from setuptools import find_packages, setup
 
 GYMNASIUM = "gymnasium>=1.0,<2"
+PYTEST = "pytest>=8.2,<10"
 COLLECT = ["rich>=13.4,<16", "tensorboardX>=2.6.2.2,<3"]
 
 EXTRAS = {
@@ -23,7 +24,14 @@ EXTRAS = {
     "reverb": ["dm-reverb>=0.14,<0.15", "tensorflow>=2.15,<2.16"],
     "distributed": ["pyzmq>=26,<28", "msgpack>=1.0.8,<2"],
     "ray": ["ray>=2.40,<3"],
-    "docs": ["furo>=2024.8.6", "myst-parser>=4,<6", "sphinx>=8,<10"],
+    "docs": [
+        *COLLECT,
+        GYMNASIUM,
+        "furo>=2024.8.6",
+        "myst-parser>=4,<6",
+        PYTEST,
+        "sphinx>=8,<10",
+    ],
     "test": [
         *COLLECT,
         "build>=1.2,<2",
@@ -31,7 +39,7 @@ EXTRAS = {
         "hypothesis>=6.100,<7",
         "import-linter>=2.1,<3",
         "pyright[nodejs]>=1.1.400,<2",
-        "pytest>=8.2,<10",
+        PYTEST,
         "pytest-timeout>=2.3,<3",
         "pytest-xdist>=3.6,<4",
         "ruff>=0.12,<1",

@@ -1,6 +1,6 @@
 """BUILD is the map of the code; here it is compared with what the code imports.
 
-No Bazel is needed: BUILD reads as Python, so `ast` tells its targets and the imports.
+No Bazel is needed: BUILD runs as Python, with functions that write down its targets.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import ast
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 ROOT = pathlib.Path(__file__).parent.parent
 
@@ -33,13 +33,15 @@ class Target:
 
 
 def test_each_module_is_in_exactly_one_library() -> None:
-    listed = sorted(path for library in libraries() for path in library.sources)
+    listed = sorted(
+        path for library in targets_of("py_library") for path in library.sources
+    )
 
     assert listed == sorted(source_files())
 
 
 def test_each_test_is_run_by_exactly_one_target() -> None:
-    listed = sorted(path for target in tests() for path in target.sources)
+    listed = sorted(path for target in targets_of("py_test") for path in target.sources)
 
     assert sorted(filter(is_test, listed)) == sorted(mirrored_tests())
 
@@ -56,61 +58,41 @@ def test_deps_are_the_libraries_that_the_sources_import() -> None:
     assert written == {target.name: needed_by(target) for target in read_targets()}
 
 
-def libraries() -> list[Target]:
-    return [target for target in read_targets() if target.rule == "py_library"]
-
-
-def tests() -> list[Target]:
-    return [target for target in read_targets() if target.rule == "py_test"]
+def targets_of(rule: str) -> list[Target]:
+    return [target for target in read_targets() if target.rule == rule]
 
 
 @functools.cache
 def read_targets() -> list[Target]:
-    calls = ast.parse((ROOT / "BUILD").read_text("utf-8")).body
-    return [target for call in calls for target in as_target(call)]
+    targets: list[Target] = []
+
+    def rule(kind: str) -> Callable[..., None]:
+        def record(
+            name: str, srcs: Iterable[str], deps: Iterable[str] = (), **_: object
+        ) -> None:
+            needed = frozenset(label.removeprefix(":") for label in deps)
+            targets.append(Target(kind, name, frozenset(srcs), needed))
+
+        return record
+
+    rules = {kind: rule(kind) for kind in ("py_library", "py_binary", "py_test")}
+    others = {"load": ignore, "package": ignore, "licenses": ignore}
+    exec((ROOT / "BUILD").read_text("utf-8"), {**rules, **others, "glob": glob})
+    return targets
 
 
-def as_target(statement: ast.stmt) -> Iterator[Target]:
-    match statement:
-        case ast.Expr(ast.Call(func=ast.Name(id=rule), keywords=keywords)) if rule in {
-            "py_library",
-            "py_binary",
-            "py_test",
-        }:
-            values = {each.arg: each.value for each in keywords}
-            yield Target(
-                rule,
-                ast.literal_eval(values["name"]),
-                frozenset(read_files(values["srcs"])),
-                frozenset(read_labels(values.get("deps"))),
-            )
-        case _:
-            pass
+def glob(patterns: Iterable[str]) -> list[str]:
+    paths = (path for pattern in patterns for path in ROOT.glob(pattern))
+    return [path.relative_to(ROOT).as_posix() for path in paths]
 
 
-def read_files(value: ast.expr) -> set[str]:
-    match value:
-        case ast.BinOp(left=left, op=ast.Add(), right=right):
-            return read_files(left) | read_files(right)
-        case ast.Call(func=ast.Name(id="glob"), args=[patterns]):
-            return {
-                path.relative_to(ROOT).as_posix()
-                for pattern in ast.literal_eval(patterns)
-                for path in ROOT.glob(pattern)
-            }
-        case _:
-            return set(ast.literal_eval(value))
-
-
-def read_labels(value: ast.expr | None) -> set[str]:
-    labels: list[str] = [] if value is None else ast.literal_eval(value)
-    return {label.removeprefix(":") for label in labels}
+def ignore(*_: object, **__: object) -> None: ...
 
 
 def needed_by(target: Target) -> frozenset[str]:
     library_of = {
         module_name(path): library.name
-        for library in libraries()
+        for library in targets_of("py_library")
         for path in library.sources
     }
     imported = {
@@ -141,14 +123,11 @@ def module_name(path: str) -> str:
 
 def source_files() -> set[str]:
     # The second pattern is for Pythons whose ** does not follow a link.
-    patterns = ("parallel_envs/**/*.py", "parallel_envs/specs/*.py")
-    paths = (path for pattern in patterns for path in ROOT.glob(pattern))
-    return {path.relative_to(ROOT).as_posix() for path in paths}
+    return set(glob(["parallel_envs/**/*.py", "parallel_envs/specs/*.py"]))
 
 
 def mirrored_tests() -> set[str]:
-    paths = (path.relative_to(ROOT).as_posix() for path in ROOT.glob("tests/**/*.py"))
-    return set(filter(is_test, paths)) - OF_THE_REPOSITORY
+    return set(filter(is_test, glob(["tests/**/*.py"]))) - OF_THE_REPOSITORY
 
 
 def is_test(path: str) -> bool:

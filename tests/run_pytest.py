@@ -1,4 +1,4 @@
-"""Runs pytest on the paths given: the main program of BUILD's tests."""
+"""Runs the tests beside it: the main program of each test in BUILD."""
 
 import sys
 
@@ -6,4 +6,4 @@ import pytest
 
 # Workers of some contexts import the main module again; it must not test then.
 if __name__ == "__main__":
-    sys.exit(pytest.main(["-p", "no:cacheprovider", *sys.argv[1:]]))
+    sys.exit(pytest.main(["-p", "no:cacheprovider"]))
