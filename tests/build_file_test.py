@@ -33,17 +33,18 @@ class Target:
 
 
 def test_each_module_is_in_exactly_one_library() -> None:
-    listed = sorted(
-        path for library in targets_of("py_library") for path in library.sources
-    )
+    listed = [path for target in targets_of("py_library") for path in target.sources]
 
-    assert listed == sorted(source_files())
+    assert set(listed) == source_files()
+    assert len(listed) == len(set(listed))
 
 
 def test_each_test_is_run_by_exactly_one_target() -> None:
-    listed = sorted(path for target in targets_of("py_test") for path in target.sources)
+    listed = [path for target in targets_of("py_test") for path in target.sources]
+    tests = list(filter(is_test, listed))
 
-    assert sorted(filter(is_test, listed)) == sorted(mirrored_tests())
+    assert set(tests) == mirrored_tests()
+    assert len(tests) == len(set(tests))
 
 
 def test_no_two_targets_share_a_name() -> None:
