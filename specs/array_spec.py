@@ -9,13 +9,10 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from parallel_envs.specs import bounds
+from parallel_envs.specs import bounds, casting
 
 Array = npt.NDArray[Any]
 _Spec = TypeVar("_Spec", bound="ArraySpec")
-
-# A scalar may rise to a later class and never falls to an earlier one.
-_NUMBER_CLASSES = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 
 
 class ArraySpec:
@@ -129,10 +126,16 @@ class ArraySpec:
         Raises:
             ValueError: If shape, dtype or bounds do not fit.
         """
-        array = _with_dtype(value, self._dtype)
+        label = name or self._name or "value"
+        try:
+            array = casting.as_dtype(value, self._dtype)
+        except ValueError as error:  # For example a list of lists of many lengths.
+            raise ValueError(
+                f"{label} does not fit its spec: expected {describe(self)}, got what "
+                f"NumPy cannot take for an array: {error}"
+            ) from error
         misfit = self._misfit(array)
         if misfit is not None:
-            label = name or self._name or "value"
             raise ValueError(f"{label} does not fit its spec: {misfit}.")
         return array
 
@@ -382,34 +385,6 @@ def _checked_name(name: Any) -> str | None:
     if name is not None and not isinstance(name, str):
         raise TypeError(f"name: expected a string or None, got {name!r}.")
     return name
-
-
-def _with_dtype(value: Any, dtype: np.dtype[Any]) -> Array:
-    """Returns `value` as an array, of `dtype` where that keeps the value."""
-    array = np.asarray(value)
-    if array.dtype == dtype:
-        return array
-    # Strings may be shorter; of anything else only the byte order may differ.
-    casting = "safe" if dtype.kind in "SU" else "equiv"
-    same_kind = array.dtype.kind == dtype.kind
-    if same_kind and np.can_cast(array.dtype, dtype, casting):
-        return array.astype(dtype)
-    is_scalar = isinstance(value, (bool, int, float, complex, np.generic))
-    return array.astype(dtype) if is_scalar and _holds(dtype, array) else array
-
-
-def _holds(dtype: np.dtype[Any], scalar: Array) -> bool:
-    """Returns whether `scalar` in `dtype` is the same, but for rounding of floats."""
-    found = _NUMBER_CLASSES.get(scalar.dtype.kind)
-    wanted = _NUMBER_CLASSES.get(dtype.kind)
-    if found is None or wanted is None or found > wanted:
-        return False
-    with np.errstate(over="ignore"):
-        cast = scalar.astype(dtype)
-    if dtype.kind in "fc":
-        return bool(np.isfinite(cast) == np.isfinite(scalar))
-    # As Python's integers, because NumPy's wrap around.
-    return bool(cast.item() == scalar.item())
 
 
 def _shape_fits(found: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:

@@ -104,7 +104,8 @@ def _sample_leaf(
     )
     draw = _floats if array_spec.is_continuous(spec) else _integers
     array = draw(bounded.minimum, bounded.maximum, outer_shape + inner_shape, generator)
-    return array.astype(spec.dtype, copy=False)
+    # A scalar of NumPy, where there are no dimensions, becomes an array.
+    return np.asarray(array, spec.dtype)
 
 
 def _integers(
@@ -114,7 +115,7 @@ def _integers(
     drawn: Any = generator.integers(
         low.astype(native), high.astype(native), shape, native, endpoint=True
     )
-    return np.asarray(drawn)
+    return drawn
 
 
 def _floats(
