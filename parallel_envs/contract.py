@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from parallel_envs import time_step as ts
 from parallel_envs.py_environment import PyEnvironment
@@ -91,14 +92,10 @@ class TimeStepCheck:
             spec.validate(leaf, path)
         elif not spec.is_variable:
             spec.replace(shape=(self._num_rows, *spec.shape)).validate(leaf, path)
-        elif not isinstance(leaf, list) or len(leaf) != self._num_rows:
-            raise ValueError(
-                f"{path}: expected a list of {self._num_rows} arrays, since its size "
-                f"may vary, got {leaf!r}."
-            )
         else:
-            for row, array in enumerate(leaf):
-                spec.validate(array, f"{path}[{row}]")
+            rows = nest.Structure([spec] * self._num_rows, path)
+            for array, row_path in zip(rows.flatten(leaf), rows.paths, strict=True):
+                spec.validate(array, row_path)
 
     def _check_life_cycle(
         self, time_step: ts.TimeStep, previous: ts.TimeStep | None
@@ -130,11 +127,21 @@ class TimeStepCheck:
         if current is time_step:
             return
         pairs = zip(nest.flatten(current), nest.flatten(time_step), strict=False)
-        if not all(np.array_equal(*pair) for pair in pairs):
+        if not all(is_same(*pair) for pair in pairs):
             raise ValueError(
                 "current_time_step() is not what was returned: expected "
                 f"{time_step!r}, got {current!r}."
             )
+
+
+def is_same(one: npt.ArrayLike, other: npt.ArrayLike) -> bool:
+    """Returns whether two arrays agree in dtype, shape and every bit."""
+    one, other = np.asarray(one), np.asarray(other)
+    return (
+        one.dtype == other.dtype
+        and one.shape == other.shape
+        and one.tobytes() == other.tobytes()
+    )
 
 
 def _check_are_specs(spec: Nest, name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,8 @@ from parallel_envs import time_step as ts
 from parallel_envs.specs import array_spec, nest, sampling
 
 Nest = nest.Nest
+
+_NUM_DRAWN = 4096  # Elements drawn at a time; more where one call needs more.
 
 
 class RandomPyPolicy(py_policy.PyPolicy):
@@ -58,24 +61,65 @@ class RandomPyPolicy(py_policy.PyPolicy):
             _check_can_be_masked(action_spec)
         self._outer_dims = None if outer_dims is None else tuple(outer_dims)
         self._rng = np.random.default_rng(seed)
+        is_masked = observation_and_action_constraint_splitter is not None
+        self._drawn_specs = (() if is_masked else action_spec, info_spec)
+        self._draws = _Draws(self._drawn_specs, self._rng)
 
     def _action(
         self, time_step: ts.TimeStep, policy_state: Nest, seed: int | None = None
     ) -> trajectory.PolicyStep:
-        rng = self._rng if seed is None else np.random.default_rng(seed)
         outer_dims = self._outer_dims
         if outer_dims is None:
-            outer_dims = np.shape(time_step.step_type)
-        splitter = self.observation_and_action_constraint_splitter
-        if splitter is None:
-            action = sampling.sample(self.action_spec, rng, outer_dims)
+            outer_dims = np.asarray(time_step.step_type).shape
+        if seed is None:
+            rng = self._rng
+            action, info = self._draws.next(outer_dims)
         else:
+            rng = np.random.default_rng(seed)
+            action, info = sampling.sample(self._drawn_specs, rng, outer_dims)
+        splitter = self.observation_and_action_constraint_splitter
+        if splitter is not None:
             _, mask = splitter(time_step.observation)
             action = _sample_allowed(
                 self.action_spec, np.asarray(mask), outer_dims, rng
             )
-        info = sampling.sample(self.info_spec, rng, outer_dims)
         return trajectory.PolicyStep(action, policy_state, info)
+
+
+class _Draws:
+    """Rows drawn in advance, since drawing one costs as much as drawing a hundred."""
+
+    def __init__(self, specs: Nest, rng: np.random.Generator) -> None:
+        self._specs = specs
+        self._rng = rng
+        self._structure = nest.Structure(specs, "policy_step")
+        self._leaves: list[npt.NDArray[Any]] = []
+        self._num_left = 0
+
+    def next(self, outer_dims: tuple[int, ...]) -> Nest:
+        """Returns a nest of new arrays, leaves `[*outer_dims, ...]`."""
+        num_rows = math.prod(outer_dims)
+        if num_rows > self._num_left:
+            self._draw(num_rows)
+        rows = slice(self._num_left - num_rows, self._num_left)
+        self._num_left -= num_rows
+        return self._structure.pack(
+            [
+                np.array(leaf[rows]).reshape(outer_dims + leaf.shape[1:])
+                for leaf in self._leaves
+            ]
+        )
+
+    def _draw(self, num_rows: int) -> None:
+        """Draws at least `num_rows`, and drops the rows that were left."""
+        specs = self._structure.specs
+        if any(spec.is_variable for spec in specs):
+            self._num_left = num_rows  # So that the sizes vary from call to call.
+        else:
+            row_size = sum(math.prod(spec.shape) for spec in specs)
+            self._num_left = max(num_rows, _NUM_DRAWN // max(1, row_size))
+        drawn = sampling.sample(self._specs, self._rng, (self._num_left,))
+        self._leaves = self._structure.flatten(drawn)
 
 
 def _check_can_be_masked(action_spec: Nest) -> None:
@@ -108,6 +152,6 @@ def _sample_allowed(
         row = np.argwhere(num_allowed == 0)[0].tolist()
         raise ValueError(f"mask of allowed actions: none is allowed in row {row}.")
     # The chosen one is where the count of allowed ones first passes the number drawn.
-    drawn = np.asarray(rng.integers(num_allowed))
-    index = (np.cumsum(allowed, axis=-1) > drawn[..., None]).argmax(axis=-1)
+    drawn: Any = rng.integers(0, num_allowed, num_allowed.shape)
+    index = (np.cumsum(allowed, axis=-1) > np.expand_dims(drawn, -1)).argmax(axis=-1)
     return (index + minimum).astype(spec.dtype).reshape(outer_dims + spec.shape)

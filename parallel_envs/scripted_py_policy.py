@@ -61,14 +61,12 @@ class ScriptedPyPolicy(py_policy.PyPolicy):
                 "The episode is longer than the script. Make the script longer, or end "
                 "the episode in time with wrappers.TimeLimit."
             )
-        outer_dims = np.shape(time_step.step_type)
-        action = self._structure.pack(
-            [
-                np.broadcast_to(leaf, outer_dims + leaf.shape).copy()
-                for leaf in self._script[entry][1]
-            ]
-        )
-        return trajectory.PolicyStep(action, (entry, times + 1))
+        outer_dims = np.asarray(time_step.step_type).shape
+        leaves = [
+            np.array(np.broadcast_to(leaf, outer_dims + leaf.shape))
+            for leaf in self._script[entry][1]
+        ]
+        return trajectory.PolicyStep(self._structure.pack(leaves), (entry, times + 1))
 
     def _checked(self, action: Nest, entry: int) -> list[npt.NDArray[Any]]:
         """Returns the leaves of `action` as arrays that fit the spec."""
@@ -88,9 +86,6 @@ class ScriptedPyPolicy(py_policy.PyPolicy):
 def _cast(leaf: Any, spec: array_spec.ArraySpec, path: str) -> npt.NDArray[Any]:
     given = np.asarray(leaf)
     array = given.astype(spec.dtype)
-    if spec.dtype.kind in "biu" and not np.array_equal(array, given):
-        raise ValueError(
-            f"{path}: expected {spec.dtype} values, got {given!r}, which changes when "
-            "it is cast."
-        )
-    return array
+    if array_spec.is_discrete(spec) and not np.array_equal(array, given):
+        array = given  # For the error below: the cast changed a value.
+    return spec.validate(array, path)

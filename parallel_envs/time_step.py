@@ -22,7 +22,8 @@ def _constant(value: float, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     """Returns a scalar array that nobody can make writable again."""
     # An array over immutable bytes: `setflags(write=True)` is refused as well.
     buffer = np.array(value, dtype).tobytes()
-    return np.frombuffer(buffer, dtype).reshape(())
+    constant: npt.NDArray[Any] = np.ndarray((), dtype, buffer)
+    return constant
 
 
 class StepType:
@@ -183,7 +184,8 @@ def time_step_spec(
 # environment with a plain number for a reward, is told by its class and goes straight.
 _FLOAT32 = np.dtype(np.float32)
 _NUMBERS = frozenset({float, int, np.float32, np.float64})
-_new: Any = tuple.__new__  # Half the cost of `TimeStep(...)`.
+# Half the cost of `TimeStep(...)`.
+_new: Any = tuple.__new__  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
 def _later(

@@ -6,6 +6,7 @@ The names and semantics are those of TF-Agents' `trajectories/trajectory.py` and
 
 from __future__ import annotations
 
+import operator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -187,7 +188,8 @@ def from_episode(
     Raises:
         ValueError: If the leaves are not of one length, or have no step at all.
     """
-    length = len(nest.flatten(reward)[0] if discount is None else np.asarray(discount))
+    timed = np.asarray(nest.flatten(reward)[0] if discount is None else discount)
+    length = timed.shape[0] if timed.ndim else 0
     if discount is None:
         discount = np.ones(length, np.float32)
     trajectory = Trajectory(
@@ -227,9 +229,11 @@ def to_transition(
         ValueError: If `trajectory.discount` has no time dimension to cut along.
     """
     if next_trajectory is None:
-        _check_rank(trajectory.discount, 2)
-        next_trajectory = nest.map_structure(lambda leaf: leaf[:, 1:], trajectory)
-        trajectory = nest.map_structure(lambda leaf: leaf[:, :-1], trajectory)
+        _check_has_time(trajectory.discount)
+        next_observation = _at(np.s_[:, 1:], trajectory.observation)
+        trajectory = _at(np.s_[:, :-1], trajectory)
+    else:
+        next_observation = next_trajectory.observation
     return Transition(
         time_step=ts.TimeStep(
             step_type=trajectory.step_type,
@@ -242,7 +246,7 @@ def to_transition(
             step_type=trajectory.next_step_type,
             reward=trajectory.reward,
             discount=trajectory.discount,
-            observation=next_trajectory.observation,
+            observation=next_observation,
         ),
     )
 
@@ -275,7 +279,7 @@ def to_n_step_transition(trajectory: Trajectory, gamma: float) -> Transition:
         ValueError: If T is less than 2, or if a cut episode is not followed by its
             boundary step, so that its final observation is not there.
     """
-    _check_rank(trajectory.discount, 2)
+    _check_has_time(trajectory.discount)
     if trajectory.discount.shape[1] < 2:
         raise ValueError(
             "trajectory: expected at least 2 steps in time, leaves [B, T, ...], got "
@@ -283,15 +287,15 @@ def to_n_step_transition(trajectory: Trajectory, gamma: float) -> Transition:
         )
     ends, within = _episode_ends(trajectory)
     rows = np.arange(len(ends))
-    weights, discount = _n_step_weights(trajectory.discount, within, gamma)
+    weights, discount = _n_step_weights(trajectory.discount, ends, gamma)
 
     def n_step_return(reward: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        inner = (1,) * (reward.ndim - 2)
-        mask = within.reshape(within.shape + inner)
+        inner = tuple(range(2, reward.ndim))
+        mask = np.expand_dims(within, inner)
         rewards = np.where(mask, reward[:, :-1], 0)  # Also where it is nan beyond.
-        return np.sum(weights.reshape(weights.shape + inner) * rewards, axis=1)
+        return np.sum(np.expand_dims(weights, inner) * rewards, axis=1)
 
-    start = nest.map_structure(lambda leaf: leaf[:, 0].copy(), trajectory)
+    start = _at((rows, 0), trajectory)
     return Transition(
         time_step=ts.TimeStep(
             step_type=start.step_type,
@@ -304,9 +308,7 @@ def to_n_step_transition(trajectory: Trajectory, gamma: float) -> Transition:
             step_type=trajectory.next_step_type[rows, ends],
             reward=nest.map_structure(n_step_return, trajectory.reward),
             discount=discount,
-            observation=nest.map_structure(
-                lambda leaf: leaf[rows, ends + 1], trajectory.observation
-            ),
+            observation=_at((rows, ends + 1), trajectory.observation),
         ),
     )
 
@@ -331,7 +333,7 @@ def experience_to_transitions(
             "experience: expected 2 steps in time to leave the time dimension out, "
             f"got discount of shape {experience.discount.shape}."
         )
-    return nest.map_structure(lambda leaf: leaf[:, 0], transitions)
+    return _at(np.s_[:, 0], transitions)
 
 
 def to_transition_spec(trajectory_spec: Trajectory) -> Transition:
@@ -373,9 +375,16 @@ def _arrays(values: Nest) -> Nest:
     return nest.map_structure(np.asarray, values)
 
 
+def _at(index: Any, values: Nest) -> Nest:
+    """Returns the nest of `leaf[index]`."""
+    return nest.map_structure(operator.itemgetter(index), values)
+
+
 def _check_length(trajectory: Trajectory, length: int) -> None:
     if not length:
-        raise ValueError("episode: expected at least 1 step, got none.")
+        raise ValueError(
+            "episode: expected at least 1 step in leaves [T, ...], got none."
+        )
     for name, value in trajectory._asdict().items():
         for leaf in nest.flatten(value):
             if leaf.shape[:1] != (length,):
@@ -385,11 +394,11 @@ def _check_length(trajectory: Trajectory, length: int) -> None:
                 )
 
 
-def _check_rank(discount: npt.NDArray[Any], rank: int) -> None:
-    if np.ndim(discount) != rank:
+def _check_has_time(discount: npt.NDArray[Any]) -> None:
+    if discount.ndim != 2:
         raise ValueError(
             "trajectory: expected leaves of shape [B, T, ...], so discount of shape "
-            f"[B, T], got discount of shape {np.shape(discount)}."
+            f"[B, T], got discount of shape {discount.shape}."
         )
 
 
@@ -401,9 +410,11 @@ def _episode_ends(
     All of the n actions but the last step's, or those up to the end of the episode.
     """
     is_last = trajectory.is_last()[:, :-1]
-    is_end = is_last | trajectory.is_boundary()[:, :-1]
+    is_end: npt.NDArray[np.bool_] = is_last | trajectory.is_boundary()[:, :-1]
     num_rows, num_actions = is_end.shape
-    ends = np.where(is_end.any(axis=1), is_end.argmax(axis=1), num_actions - 1)
+    ends: npt.NDArray[np.intp] = np.where(
+        is_end.any(axis=1), is_end.argmax(axis=1), num_actions - 1
+    )
     rows = np.arange(num_rows)
     was_cut = is_last[rows, ends] & (trajectory.discount[rows, ends] != 0)
     missing = was_cut & ~trajectory.is_boundary()[rows, ends + 1]
@@ -418,12 +429,11 @@ def _episode_ends(
 
 
 def _n_step_weights(
-    discount: npt.NDArray[Any], within: npt.NDArray[np.bool_], gamma: float
+    discount: npt.NDArray[Any], ends: npt.NDArray[np.intp], gamma: float
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Returns what each reward counts `[B, n]`, and the final discount `[B]`."""
-    weights = np.ones(within.shape, discount.dtype)
+    weights: npt.NDArray[Any] = np.ones_like(discount[:, :-1])
     np.cumprod(float(gamma) * discount[:, :-2], axis=1, out=weights[:, 1:])
-    ends = within.sum(axis=1) - 1
     rows = np.arange(len(ends))
     return weights, weights[rows, ends] * discount[rows, ends]
 

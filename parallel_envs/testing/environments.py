@@ -81,7 +81,7 @@ class Drawing(Counting):
     def __init__(self, index: int = 0, length: int = 3) -> None:
         super().__init__(index, length)
         self.generator = np.random.default_rng(index)
-        self.drawn = np.zeros(4, np.int64)
+        self.drawn: npt.NDArray[np.int64] = np.zeros(4, np.int64)
 
     def observation_spec(self) -> Nest:
         return array_spec.BoundedArraySpec((4,), np.int64, 0, 2**31, "observation")
@@ -91,7 +91,7 @@ class Drawing(Counting):
         return seed
 
     def _observation(self) -> Nest:
-        return self.drawn.copy()
+        return np.array(self.drawn)
 
     def _reset(self) -> ts.TimeStep:
         self.drawn = self.generator.integers(0, 2**31, 4)

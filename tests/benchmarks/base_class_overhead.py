@@ -13,6 +13,7 @@ import os
 import platform
 import timeit
 from collections.abc import Callable
+from importlib import metadata
 
 import numpy as np
 
@@ -64,7 +65,7 @@ def main() -> None:
         "truncation": lambda: ts.truncation(observation, reward),
     }
     print(f"{platform.machine()}, {os.cpu_count()} CPUs, {platform.platform()}")
-    print(f"Python {platform.python_version()}, NumPy {np.__version__}")
+    print(f"Python {platform.python_version()}, NumPy {metadata.version('numpy')}")
     for name, function in functions.items():
         print(f"{name:<28}{_microseconds(function) - nothing:6.3f} us")
     step = _microseconds(lambda: env.step(None))
