@@ -50,7 +50,10 @@ def test_neighbouring_bases_share_no_seeds() -> None:
 
 
 def test_integers_of_numpy_are_taken() -> None:
-    assert seeding.spread_seeds(np.int64(3), np.uint8(2)) == seeding.spread_seeds(3, 2)
+    base: Any = np.int64(3)
+    n: Any = np.uint8(2)
+
+    assert seeding.spread_seeds(base, n) == seeding.spread_seeds(3, 2)
 
 
 @pytest.mark.parametrize(

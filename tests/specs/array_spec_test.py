@@ -251,6 +251,8 @@ def test_impossible_bounds_are_refused(
 
 
 def test_arguments_of_the_wrong_kind_are_refused() -> None:
+    nothing: Any = None
+
     with pytest.raises(TypeError, match=r"^shape: expected a sequence .* got 3\.$"):
         ArraySpec(3, np.int32)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"^shape: .* got \(1\.5,\)\.$"):
@@ -258,7 +260,7 @@ def test_arguments_of_the_wrong_kind_are_refused() -> None:
     with pytest.raises(ValueError, match=r"sizes of at least 0, got \(2, -1\)\.$"):
         ArraySpec((2, -1), np.int32)
     with pytest.raises(TypeError, match=r"^dtype: .* got None\.$"):
-        ArraySpec((2,), None)
+        ArraySpec((2,), nothing)
     with pytest.raises(TypeError, match=r"^name: expected a string or None, got 0\.$"):
         ArraySpec((), np.int32, 0)  # type: ignore[arg-type]
 
