@@ -288,16 +288,22 @@ def test_infos_are_those_of_the_last_step() -> None:
     assert infos == [{}, {"reset": 1}, {"action": 1}, {"action": 0}, {"reset": 2}]
 
 
+class Drawn(Sampling):
+    def __init__(self, render_mode: str) -> None:
+        super().__init__()
+        self.render_mode = render_mode
+
+    def render(self) -> Any:
+        return np.full((4, 6, 3), 7, np.uint8)
+
+
 def test_render_returns_the_picture_of_an_environment_made_for_it() -> None:
-    pytest.importorskip("pygame")
-    env = from_gymnasium(gymnasium.make("CartPole-v1", render_mode="rgb_array"))
-    env.reset()
+    env = from_gymnasium(gymnasium.wrappers.TimeLimit(Drawn("rgb_array"), 9))
 
     picture = env.render()
 
     assert picture.dtype == np.uint8
-    assert picture.shape == (400, 600, 3)
-    env.close()
+    assert picture.shape == (4, 6, 3)
 
 
 def test_render_says_what_to_pass_to_make() -> None:
@@ -308,10 +314,17 @@ def test_render_says_what_to_pass_to_make() -> None:
 
 
 def test_other_render_modes_are_refused() -> None:
-    env = from_gymnasium(gymnasium.make("CartPole-v1", render_mode="rgb_array"))
+    env = from_gymnasium(Drawn("rgb_array"))
 
     with pytest.raises(NotImplementedError, match="got mode 'human'"):
         env.render("human")
+
+
+def test_an_environment_made_for_a_window_has_no_picture() -> None:
+    env = from_gymnasium(Drawn("human"))
+
+    with pytest.raises(NotImplementedError, match="one made with render_mode='human'"):
+        env.render()
 
 
 @pytest.mark.parametrize("call", ["get_state", "set_state"])
