@@ -53,6 +53,7 @@ class Actor:
         info_observers: Sequence[driver.InfoObserver] | None = (),
         metrics: Sequence[Metric] | None = (),
         reference_metrics: Sequence[Metric] | None = (),
+        image_metrics: Sequence[Metric] | None = (),
         summary_dir: str | os.PathLike[str] | None = None,
         summary_interval: int = 1000,
         end_episode_on_boundary: bool = True,
@@ -75,6 +76,8 @@ class Actor:
                 the `observers` as well is called once.
             reference_metrics: Metrics against whose results those of `metrics` are
                 written as well. They are not called unless they are in `metrics` too.
+            image_metrics: Metrics whose results are pictures, as
+                `SummaryWriter.image` takes them; written, but not logged.
             summary_dir: Where TensorBoard event files go; None for no summaries.
             summary_interval: `run` writes summaries when `train_step` has grown by this
                 much since it last did; 0 for never.
@@ -87,6 +90,7 @@ class Actor:
         """
         self._metrics = list(metrics or ())
         self._reference_metrics = list(reference_metrics or ())
+        self._image_metrics = list(image_metrics or ())
         self._train_step = train_step
         self._summary_interval = summary_interval
         self._name = name
@@ -101,11 +105,12 @@ class Actor:
             max_episodes=episodes_per_run,
             end_episode_on_boundary=end_episode_on_boundary,
         )
-        self._driver.observers.extend(
-            metric for metric in self._metrics if metric not in self._driver.observers
-        )
+        called = self._driver.observers
+        for metric in self._metrics + self._image_metrics:
+            if metric not in called:
+                called.append(metric)
         if train_step is None and summary_dir is not None:
-            self._driver.observers.append(self._count_steps)
+            called.append(self._count_steps)
         # So that the first run writes as well, whatever the step is then.
         self._last_summary = self._step() - summary_interval
         self._summary_writer = (
@@ -127,6 +132,11 @@ class Actor:
     def metrics(self) -> list[Metric]:
         """The metrics that are logged and written."""
         return self._metrics
+
+    @property
+    def image_metrics(self) -> list[Metric]:
+        """The metrics whose results are pictures."""
+        return self._image_metrics
 
     @property
     def train_step(self) -> Any:
@@ -156,7 +166,7 @@ class Actor:
         self.log_metrics()
 
     def write_metric_summaries(self) -> None:
-        """Writes the metrics into the event file now; nothing without `summary_dir`.
+        """Writes the metrics into the event file; does nothing without `summary_dir`.
 
         The names are TF-Agents': `Metrics/name/metric` against the train step, and
         `name/Metrics/metric/reference` against each reference metric. A result that is
@@ -170,6 +180,9 @@ class Actor:
             for reference in self._reference_metrics:
                 tag = _joined(self._name, "Metrics", metric.name, reference.name)
                 self._write(tag, metric.result(), reference.result())
+        for metric in self._image_metrics:
+            tag = _joined("Metrics", self._name, metric.name)
+            self._summary_writer.image(tag, metric.result(), self._step())
         self._summary_writer.flush()
 
     def log_metrics(self) -> None:
