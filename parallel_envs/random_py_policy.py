@@ -93,7 +93,7 @@ class _Draws:
         self._specs = specs
         self._rng = rng
         self._structure = nest.Structure(specs, "policy_step")
-        self._leaves: list[npt.NDArray[Any]] = []
+        self._leaves: list[Any] = []
         self._num_left = 0
 
     def next(self, outer_dims: tuple[int, ...]) -> Nest:
@@ -105,7 +105,7 @@ class _Draws:
         self._num_left -= num_rows
         return self._structure.pack(
             [
-                np.array(leaf[rows]).reshape(outer_dims + leaf.shape[1:])
+                leaf[rows].copy().reshape(outer_dims + leaf.shape[1:])
                 for leaf in self._leaves
             ]
         )
@@ -147,11 +147,11 @@ def _sample_allowed(
             f"mask of allowed actions: expected shape {expected}, got {mask.shape}."
         )
     allowed = mask.astype(bool)
-    num_allowed = allowed.sum(axis=-1)
+    num_allowed: npt.NDArray[np.int64] = allowed.sum(axis=-1, dtype=np.int64)
     if not num_allowed.all():
         row = np.argwhere(num_allowed == 0)[0].tolist()
         raise ValueError(f"mask of allowed actions: none is allowed in row {row}.")
     # The chosen one is where the count of allowed ones first passes the number drawn.
-    drawn: Any = rng.integers(0, num_allowed, num_allowed.shape)
+    drawn = rng.integers(0, num_allowed, num_allowed.shape)
     index = (np.cumsum(allowed, axis=-1) > np.expand_dims(drawn, -1)).argmax(axis=-1)
     return (index + minimum).astype(spec.dtype).reshape(outer_dims + spec.shape)

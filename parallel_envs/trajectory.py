@@ -411,11 +411,10 @@ def _episode_ends(
     """
     is_last = trajectory.is_last()[:, :-1]
     is_end: npt.NDArray[np.bool_] = is_last | trajectory.is_boundary()[:, :-1]
-    num_rows, num_actions = is_end.shape
-    ends: npt.NDArray[np.intp] = np.where(
-        is_end.any(axis=1), is_end.argmax(axis=1), num_actions - 1
-    )
-    rows = np.arange(num_rows)
+    num_actions = int(trajectory.discount.shape[1]) - 1
+    first_end: npt.NDArray[np.intp] = is_end.argmax(axis=1)
+    ends = np.where(np.any(is_end, axis=1), first_end, num_actions - 1)
+    rows = np.arange(len(is_end))
     was_cut = is_last[rows, ends] & (trajectory.discount[rows, ends] != 0)
     missing = was_cut & ~trajectory.is_boundary()[rows, ends + 1]
     if missing.any():

@@ -37,8 +37,13 @@ def validate_py_environment(
             what a policy sees of it, and a mask of the allowed actions.
 
     Raises:
+        TypeError: If `env` is not an environment.
         ValueError: At the first thing that is wrong, with its path.
     """
+    if not isinstance(env, PyEnvironment):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"env: expected a PyEnvironment, got {env!r}.")
+    if episodes < 1:
+        raise ValueError(f"episodes: expected at least 1, got {episodes}.")
     contract.check_specs(env)
     policy = random_py_policy.RandomPyPolicy(
         env.time_step_spec(),

@@ -24,6 +24,22 @@ class Careless(environments.Counting):
         self.episode, self.t = -1, 0
 
 
+class Batch(environments.Counting):
+    """Says that it is batched, and not how many rows it has."""
+
+    @property
+    def batched(self) -> bool:
+        return True
+
+
+def pickled(env: PyEnvironment) -> PyEnvironment:
+    return pickle.loads(pickle.dumps(env))
+
+
+def ignore(*_: object) -> None:
+    """A method that does nothing."""
+
+
 def step_types(env: PyEnvironment, num_steps: int) -> list[int]:
     return [int(env.step(ACTION).step_type) for _ in range(num_steps)]
 
@@ -81,10 +97,6 @@ def test_should_reset_can_be_overridden() -> None:
 
 
 def test_rows_of_a_batch_are_not_reset_from_outside() -> None:
-    class Batch(environments.Counting):
-        batched = True  # pyright: ignore[reportAssignmentType]
-        batch_size = 2  # pyright: ignore[reportAssignmentType]
-
     all_ended = ts.termination(np.zeros((2, 3)), [0.0, 0.0])
 
     assert Batch().should_reset(all_ended) is False
@@ -105,9 +117,7 @@ def test_there_is_no_current_time_step_before_the_first(make: Any) -> None:
 
 
 @pytest.mark.parametrize("make", [environments.Counting, Careless])
-@pytest.mark.parametrize(
-    "copied", [copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))]
-)
+@pytest.mark.parametrize("copied", [copy.deepcopy, pickled])
 def test_environments_pickle_and_copy_before_and_within_an_episode(
     make: Any, copied: Any
 ) -> None:
@@ -130,7 +140,7 @@ def test_subclass_that_defines_step_or_reset_is_refused_when_it_is_defined(
     with pytest.raises(
         TypeError, match=rf"Mistaken defines {name}\(\): write _step\(\) and _reset\(\)"
     ):
-        type("Mistaken", (environments.Counting,), {name: lambda *_: None})
+        type("Mistaken", (environments.Counting,), {name: ignore})
 
 
 def test_class_that_keeps_its_own_books_may_define_step() -> None:
@@ -143,7 +153,7 @@ def test_class_that_keeps_its_own_books_may_define_step() -> None:
 
     assert Derived().step(7).observation == 7
     with pytest.raises(TypeError, match="Again defines step"):
-        type("Again", (Own,), {"step": lambda *_: None})
+        type("Again", (Own,), {"step": ignore})
 
 
 def test_class_without_reset_and_step_cannot_be_made() -> None:
@@ -207,9 +217,6 @@ def test_time_step_spec_is_made_of_the_other_specs() -> None:
 
 
 def test_batched_environment_has_to_say_its_batch_size() -> None:
-    class Batch(environments.Counting):
-        batched = True  # pyright: ignore[reportAssignmentType]
-
     assert environments.Counting().batch_size is None
     with pytest.raises(RuntimeError, match="Batch is batched: it has to override"):
         _ = Batch().batch_size

@@ -149,9 +149,10 @@ def test_only_what_the_mask_allows_is_done(
     batch = policy.action(masked_step(mask)).action
     single = policy.action(masked_step(mask[0])).action
 
+    chosen: list[int] = batch.ravel().tolist()
     assert batch.shape == (len(mask), *shape)
     assert batch.dtype == np.int64
-    assert all(row[value - 1] for row, value in zip(mask, batch.ravel(), strict=True))
+    assert all(row[value - 1] for row, value in zip(mask, chosen, strict=True))
     assert single.shape == shape
     assert mask[0][int(single.item()) - 1]
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import collections
 import copy
 import pickle
 from typing import Any
@@ -18,7 +17,7 @@ OBSERVATION = np.zeros(4, np.float32)
 
 
 def assert_array(found: Any, expected: Any, dtype: Any) -> None:
-    assert isinstance(found, np.ndarray)
+    assert type(found) is np.ndarray
     assert found.dtype == dtype
     assert found.tolist() == expected
 
@@ -221,9 +220,9 @@ def test_questions_about_a_single_step_are_answered_by_one_bool(kind: Any) -> No
         (step.is_mid(), False),
         (step.is_last(), True),
     ):
-        assert isinstance(answer, (bool, np.bool_))
-        assert bool(answer) is expected
-        assert bool(~answer) is not expected
+        assert type(answer) is np.bool_
+        assert answer == expected
+        assert ~answer == (not expected)
 
 
 def test_steps_pickle_and_copy() -> None:
@@ -236,7 +235,7 @@ def test_steps_pickle_and_copy() -> None:
 
 
 def test_time_step_spec_has_the_standard_reward_and_discount() -> None:
-    observation_spec = collections.OrderedDict(a=array_spec.ArraySpec((2,), np.uint8))
+    observation_spec = {"a": array_spec.ArraySpec((2,), np.uint8)}
 
     spec = ts.time_step_spec(observation_spec)
 

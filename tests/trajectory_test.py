@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from parallel_envs import time_step as ts
 from parallel_envs import trajectory
-from parallel_envs.specs import array_spec
+from parallel_envs.specs import array_spec, nest
 from parallel_envs.trajectory import PolicyStep, Trajectory
 
 FIRST, MID, LAST = 0, 1, 2
@@ -26,11 +27,11 @@ def make(
     num_rows, num_steps = step_type.shape
     following = np.roll(step_type, -1, axis=1)
     following[:, -1] = MID
-    observation = 10 * np.arange(num_rows)[:, None] + np.arange(num_steps)
+    numbers = [[10 * row + t for t in range(num_steps)] for row in range(num_rows)]
     return Trajectory(
         step_type=step_type,
-        observation={"x": observation.astype(np.float32)},
-        action=observation.astype(np.int64) + 100,
+        observation={"x": np.array(numbers, np.float32)},
+        action=np.array(numbers, np.int64) + 100,
         policy_info=(),
         next_step_type=following,
         reward=np.array(rewards, np.float32),
@@ -87,7 +88,7 @@ def test_steps_of_one_kind_have_the_shape_of_their_discount(
         assert (array == value).all()
     found = (made.is_first(), made.is_mid(), made.is_last(), made.is_boundary())
     for array, answer in zip(found, answers, strict=True):
-        assert np.shape(array) == shape
+        assert array.shape == shape
         assert (np.asarray(array) == answer).all()
 
 
@@ -154,12 +155,11 @@ def test_to_transition_takes_the_next_step_from_a_second_trajectory() -> None:
 def test_to_transition_needs_time_in_its_leaves() -> None:
     steps = trajectory.first(np.zeros(2), np.zeros(2), (), np.ones(2), np.ones(2))
 
-    for function in (
-        trajectory.to_transition,
-        lambda t: trajectory.to_n_step_transition(t, 0.9),
-    ):
-        with pytest.raises(ValueError, match=r"\[B, T, \.\.\.\].* shape \(2,\)"):
-            function(steps)
+    text = r"\[B, T, \.\.\.\].* shape \(2,\)"
+    with pytest.raises(ValueError, match=text):
+        trajectory.to_transition(steps)
+    with pytest.raises(ValueError, match=text):
+        trajectory.to_n_step_transition(steps, 0.9)
 
 
 def test_experience_of_two_steps_is_a_transition_without_time() -> None:
@@ -258,6 +258,18 @@ def test_n_step_transition_needs_two_steps() -> None:
         trajectory.to_n_step_transition(make([[FIRST]], [[1]], [[1]]), 0.9)
 
 
+def test_batch_without_rows_has_no_transitions() -> None:
+    steps = make([[FIRST, MID, MID]], [[1, 2, 3]], [[1, 1, 1]])
+    none = Trajectory(
+        *(nest.map_structure(operator.itemgetter(np.s_[:0]), field) for field in steps)
+    )
+
+    made = trajectory.to_n_step_transition(none, gamma=0.5)
+
+    assert made.next_time_step.reward.shape == (0,)
+    assert made.next_time_step.observation["x"].shape == (0,)
+
+
 def test_rewards_may_be_vectors_and_nests() -> None:
     steps = make([[FIRST, MID, MID]], [[1, 2, 3]], [[1, 1, 1]])
     steps = steps.replace(reward={"v": np.stack([steps.reward, -steps.reward], -1)})
@@ -279,11 +291,13 @@ def streams(draw: st.DrawFn) -> Trajectory:
             stream += [FIRST] + [MID] * draw(st.integers(0, 4)) + [LAST]
         start = draw(st.integers(0, 7))
         types[row] = stream[start : start + num_steps]
-    size = num_rows * num_steps
-    numbers = st.lists(st.integers(-4, 4), min_size=size, max_size=size)
-    rewards = np.array(draw(numbers)).reshape(types.shape)
-    discounts = np.abs(np.array(draw(numbers)).reshape(types.shape)) / 4
-    return make(types.tolist(), rewards.tolist(), discounts.tolist())
+
+    def numbers(low: float, high: float) -> list[list[float]]:
+        values = st.floats(low, high, width=16)
+        row = st.lists(values, min_size=num_steps, max_size=num_steps)
+        return draw(st.lists(row, min_size=num_rows, max_size=num_rows))
+
+    return make(types.tolist(), numbers(-4, 4), numbers(0, 1))
 
 
 def n_steps_by_hand(

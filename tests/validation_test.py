@@ -115,6 +115,17 @@ def test_environment_without_ends_is_left_after_a_while_with_a_warning(
     assert "Endless ended 0 of 1 episodes within 1000 steps" in caplog.text
 
 
+@pytest.mark.parametrize("wrong", [None, environments.Counting], ids=repr)
+def test_what_is_no_environment_is_refused(wrong: Any) -> None:
+    with pytest.raises(TypeError, match="env: expected a PyEnvironment, got"):
+        validation.validate_py_environment(wrong)
+
+
+def test_at_least_one_episode_has_to_be_seen() -> None:
+    with pytest.raises(ValueError, match="episodes: expected at least 1, got 0"):
+        validation.validate_py_environment(environments.Counting(), episodes=0)
+
+
 def test_masked_actions_are_kept_to() -> None:
     class Masked(environments.Counting):
         def observation_spec(self) -> Any:

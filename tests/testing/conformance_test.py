@@ -105,7 +105,7 @@ class WritingIntoItsAction(environments.Counting):
         return array_spec.BoundedArraySpec((2,), np.float32, -1, 1)
 
     def _step(self, action: Any) -> ts.TimeStep:
-        np.clip(action, 0, 0.1, out=action)
+        action.clip(0, 0.1, out=action)
         return super()._step(action)
 
 

@@ -108,7 +108,10 @@ def test_rewards_come_from_the_function() -> None:
 
 
 def test_reward_of_another_shape_is_refused() -> None:
-    env = RandomPyEnvironment(OBSERVATION, reward_fn=lambda *_: [1.0], batch_size=2)
+    def reward_fn(*_: object) -> list[float]:
+        return [1.0]
+
+    env = RandomPyEnvironment(OBSERVATION, reward_fn=reward_fn, batch_size=2)
     env.reset()
 
     with pytest.raises(ValueError, match=r"reward of shape \(2,\), got .* \(1,\)"):
