@@ -47,5 +47,4 @@ def _holds(dtype: np.dtype[Any], scalar: Array) -> bool:
         cast = scalar.astype(dtype)
     if dtype.kind in "fc":
         return bool(np.isfinite(cast) == np.isfinite(scalar))
-    # As Python's integers, because NumPy's wrap around.
-    return bool(cast.item() == scalar.item())
+    return bool(cast == scalar)

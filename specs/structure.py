@@ -40,7 +40,7 @@ class Structure:
             dicts), named tuples of their class. ValueError if the number is another.
     """
 
-    __slots__ = ("_key", "_nest", "flatten", "name", "pack", "paths", "specs")
+    __slots__ = ("_key", "flatten", "name", "pack", "paths", "specs")
 
     flatten: Callable[[Any], list[Any]]
     pack: Callable[[Sequence[Any]], Nest]
@@ -62,7 +62,6 @@ class Structure:
         self.paths = tuple(compiler.paths)
         self.flatten = _flattener(compiler.containers)
         self.pack = _packer(compiler.containers, len(self.specs), name)
-        self._nest = spec_nest
         self._key = tuple(compiler.key)
 
     def __eq__(self, other: object) -> bool:
@@ -75,10 +74,10 @@ class Structure:
         return hash(self._key)
 
     def __repr__(self) -> str:
-        return f"Structure({self._nest!r}, {self.name!r})"
+        return f"Structure({self.pack(self.specs)!r}, {self.name!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Structure, (self._nest, self.name)
+        return Structure, (self.pack(self.specs), self.name)
 
 
 def describe(value: Any) -> str:

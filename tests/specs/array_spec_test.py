@@ -347,7 +347,8 @@ def test_validate_gives_scalars_the_dtype_of_the_spec(value: Any, dtype: str) ->
 @pytest.mark.parametrize(
     ("value", "dtype"),
     [
-        (1.5, "i4"), (300, "u1"), (-1, "u8"), (np.int64(-1), "u8"), (2**70, "i8"),
+        (1.5, "i4"), (300, "u1"), (np.uint64(2**64 - 1), "i8"), (-1, "u8"),
+        (np.int64(-1), "u8"), (2**70, "i8"),
         (1, "?"), (1j, "f4"), (1e300, "f4"), ("abc", "U2"), (None, "f4"), ({}, "f4"),
         (np.zeros(()), "f4"),
     ],

@@ -119,6 +119,8 @@ _INT = BoundedArraySpec((3,), np.int32, 0, [1, 2, 3])
          "without bounds."),
         (_INT.replace(maximum=[1, 2, 4]),
          "x['a']: expected a maximum of 3 at index (2,), got 4."),
+        (_INT.replace(maximum=[1, 3, 4]),
+         "x['a']: expected a maximum of 2 at index (1,), got 3."),
         (_INT.replace(minimum=-1),
          "x['a']: expected a minimum of 0, got -1."),
         ([_INT], "x['a']: expected a leaf, got a list of length 1."),

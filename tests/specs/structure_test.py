@@ -118,6 +118,16 @@ def _sorted_keys(nest: Any) -> Any:
     return nest
 
 
+def test_structure_does_not_follow_changes_of_the_nest_it_was_made_from() -> None:
+    nest: dict[str, Any] = {"b": [0], "a": 1}
+    structure = Structure(nest, "x")
+
+    nest["c"] = 2
+
+    assert repr(structure) == "Structure({'b': [0], 'a': 1}, 'x')"
+    assert pickle.loads(pickle.dumps(structure)) == structure
+
+
 def test_structures_of_different_specs_differ() -> None:
     one = Structure({"x": ArraySpec((), np.int32, "a")}, "x")
 
