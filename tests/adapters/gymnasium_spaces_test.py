@@ -291,9 +291,9 @@ def test_a_discrete_action_is_a_numpy_scalar(value: Any) -> None:
 
 def test_a_box_action_is_an_array_of_the_dtype_of_the_space() -> None:
     for value in (np.float32(0.5), 0.5, np.array(0.5)):
-        action = write(spaces.Box(0, 1, (), np.float32), value)
+        action: Any = write(spaces.Box(0, 1, (), np.float32), value)
 
-        assert isinstance(action, np.ndarray)
+        assert type(action) is np.ndarray
         assert action.dtype == np.float32
         assert action == 0.5
 

@@ -125,8 +125,8 @@ class Local(gymnasium.Env[Any, Any]):
 
 
 def test_what_this_program_registered_can_be_made_where_it_is_not() -> None:
-    entry_point: Any = Local
-    gymnasium.register("OnlyHere-v0", entry_point)
+    registration: Any = gymnasium
+    registration.register("OnlyHere-v0", Local)
     travelling = pickling.dumps(suites.constructor("OnlyHere-v0"))
     del gymnasium.registry["OnlyHere-v0"]
 
