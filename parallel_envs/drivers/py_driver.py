@@ -197,7 +197,7 @@ def _choose_rows(mask: npt.NDArray[np.bool_], start: Any, current: Any) -> Any:
     """Returns `current` with the rows in `mask` from `start`, if it has such rows."""
     if not _is_array(current) or current.shape[:1] != mask.shape:
         return current
-    chosen = current.copy()  # An observer may hold the old one.
+    chosen = current.copy()  # The policy may have kept what it returned.
     chosen[mask] = np.asarray(start)[mask]
     return chosen
 

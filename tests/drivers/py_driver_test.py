@@ -266,14 +266,29 @@ def test_the_state_begins_anew_in_the_rows_of_a_batch_whose_episode_does() -> No
     assert policy.states == [[0, 0], [1, 1], [0, 2], [1, 3], [0, 0], [1, 1]]
 
 
-def test_the_rows_of_an_old_state_are_not_written_into() -> None:
+class Keeping(Remembering):
+    """Keeps the states that it returned."""
+
+    def __init__(self, env: PyEnvironment) -> None:
+        super().__init__(env)
+        self.kept: list[Any] = []
+
+    def _action(
+        self, time_step: ts.TimeStep, policy_state: Any, seed: int | None = None
+    ) -> PolicyStep:
+        policy_step = super()._action(time_step, policy_state)
+        self.kept.append(policy_step.state)
+        return policy_step
+
+
+def test_states_that_a_policy_keeps_are_not_written_into() -> None:
     env = batched(1, 3)
-    seen: list[Transition] = []
+    policy = Keeping(env)
 
-    PyDriver(env, Remembering(env), [], [seen.append], max_steps=7).run()
+    PyDriver(env, policy, [], max_steps=7).run()
 
-    states = [step.action_step.state.tolist() for step in seen]
-    assert states == [[0, 0], [1, 1], [0, 2], [1, 3], [0, 0]]
+    kept = [state.tolist() for state in policy.kept]
+    assert kept == [[1, 1], [2, 2], [1, 3], [2, 4], [1, 1]]
 
 
 class Nested(Remembering):
