@@ -97,17 +97,14 @@ class _Draws:
         self._num_left = 0
 
     def next(self, outer_dims: tuple[int, ...]) -> Nest:
-        """Returns a nest of new arrays, leaves `[*outer_dims, ...]`."""
+        """Returns rows that nobody else gets, leaves `[*outer_dims, ...]`."""
         num_rows = math.prod(outer_dims)
         if num_rows > self._num_left:
             self._draw(num_rows)
         rows = slice(self._num_left - num_rows, self._num_left)
         self._num_left -= num_rows
         return self._structure.pack(
-            [
-                leaf[rows].copy().reshape(outer_dims + leaf.shape[1:])
-                for leaf in self._leaves
-            ]
+            [leaf[rows].reshape(outer_dims + leaf.shape[1:]) for leaf in self._leaves]
         )
 
     def _draw(self, num_rows: int) -> None:

@@ -199,8 +199,7 @@ def _later(
         reward, shape = np.asarray(reward, _FLOAT32), ()
     else:
         reward, shape = _reward_and_shape(reward, outer_dims)
-        if shape:
-            step_type = _filled(step_type, shape)
+        step_type = _filled(step_type, shape)
     if not shape and discount.__class__ is float and discount == discount:
         constant = _DISCOUNTS.get(discount)
         discount = np.asarray(discount, _FLOAT32) if constant is None else constant

@@ -81,11 +81,17 @@ def test_without_auto_reset_the_environment_is_stepped_after_the_end() -> None:
             PyEnvironment.__init__(self, handle_auto_reset=False)
 
         def _step(self, action: Any) -> ts.TimeStep:
-            return self._reset() if self.t == 1 else super()._step(action)
+            time_step = super()._step(action)
+            return self._reset() if self.t == 2 else time_step
 
     env = ResetsItself()
+    env.reset()
+    env.step(ACTION)
 
-    assert step_types(env, 4) == [FIRST, LAST, FIRST, LAST]
+    time_step = env.step(np.int64(7))
+
+    assert time_step.step_type == FIRST
+    assert env.last_action == 7
 
 
 def test_should_reset_can_be_overridden() -> None:

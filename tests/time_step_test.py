@@ -166,6 +166,8 @@ def test_a_reward_of_nan_is_refused(reward: Any) -> None:
 def test_a_discount_of_nan_is_refused(discount: Any) -> None:
     with pytest.raises(ValueError, match=r"discount: expected numbers, got .*nan"):
         ts.transition(OBSERVATION, [0.0, 0.0], discount)
+    with pytest.raises(ValueError, match=r"discount: expected numbers, got .*nan"):
+        ts.truncation(OBSERVATION, 0.0, discount)
 
 
 def test_infinite_rewards_are_not_nan() -> None:

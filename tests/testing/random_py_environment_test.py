@@ -13,6 +13,11 @@ OBSERVATION = array_spec.BoundedArraySpec((2,), np.int64, 0, 10**9)
 ACTION = array_spec.BoundedArraySpec((), np.int64, 0, 3)
 
 
+def ones(step_type: Any, action: Any, observation: Any) -> Any:
+    """A reward function."""
+    return np.ones(step_type.shape)
+
+
 def observations(env: RandomPyEnvironment, num_steps: int = 5) -> list[Any]:
     return [env.step(()).observation.tolist() for _ in range(num_steps)]
 
@@ -63,7 +68,12 @@ def test_episodes_are_as_long_as_allowed(batch_size: int | None) -> None:
 
 def test_rows_of_a_batch_end_each_by_itself() -> None:
     env = RandomPyEnvironment(
-        OBSERVATION, episode_end_probability=0.3, batch_size=3, discount=0.9, seed=0
+        OBSERVATION,
+        episode_end_probability=0.3,
+        discount=0.9,
+        reward_fn=ones,
+        batch_size=3,
+        seed=0,
     )
 
     steps = [env.reset(), *(env.step(()) for _ in range(50))]
@@ -73,6 +83,7 @@ def test_rows_of_a_batch_end_each_by_itself() -> None:
     for step in steps:
         expected = np.select([step.is_first(), step.is_last()], [1, 0], 0.9)
         assert step.discount.tolist() == expected.astype(np.float32).tolist()
+        assert step.reward.tolist() == (~step.is_first()).astype(int).tolist()
         assert step.step_type.dtype == np.int32
 
 
