@@ -39,7 +39,8 @@ class TimeLimit(base.PyEnvironmentBaseWrapper):
         """Limits the episodes of `env`.
 
         Args:
-            env: Single, or a batch with one environment for each row in `env.envs`.
+            env: Single, or a batch itself (not a wrapper around it) that has an
+                environment for each row in `env.envs`.
             duration: Steps after FIRST, at least 1.
             handle_auto_reset: As in `PyEnvironmentBaseWrapper`.
 
@@ -62,16 +63,18 @@ class TimeLimit(base.PyEnvironmentBaseWrapper):
         self._num_steps = 0
         self._is_cut = False
         time_step = self._env.reset()
-        return self._rows.started(time_step) if self._rows else time_step
+        return time_step if self._rows is None else self._rows.started(time_step)
 
     def _step(self, action: Nest) -> ts.TimeStep:
-        if self._rows:
+        if self._rows is not None:
             return self._rows.step(action)
         if self._is_cut:
             # Where the environment resets itself: it does not know of this end.
             return self._reset()
         time_step = self._env.step(action)
-        if time_step.step_type != _MID:
+        step_type = time_step.step_type
+        # The constant itself, most often: comparing arrays takes ten times as long.
+        if step_type is not _MID and step_type != _MID:
             self._num_steps = 0
             return time_step
         self._num_steps += 1
@@ -136,13 +139,15 @@ def _checked_duration(duration: Any) -> int:
 
 
 def _environments_of_rows(env: py_environment.PyEnvironment) -> Any:
-    envs = getattr(env, "envs", ())
+    # A wrapper in between would not learn that a row was reset inside of it.
+    is_wrapper = isinstance(env, base.PyEnvironmentBaseWrapper)
+    envs = () if is_wrapper else getattr(env, "envs", ())
     if len(envs) != env.batch_size:
         raise ValueError(
-            f"env: expected a batch with one environment for each of its "
-            f"{env.batch_size} rows in env.envs, got {len(envs)}. A row that reaches "
-            "its limit must be reset by itself. Wrap the environments before they are "
-            "batched, as in [lambda: TimeLimit(make_env(), duration), ...]."
+            "env: expected a batch, itself and not wrapped, with an environment for "
+            f"each of its {env.batch_size} rows in env.envs, got {env!r}. A row that "
+            "reaches its limit must be reset by itself. Wrap the environments before "
+            "they are batched, as in [lambda: TimeLimit(make_env(), duration), ...]."
         )
     return envs
 

@@ -12,7 +12,7 @@ from parallel_envs.batched_py_environment import BatchedPyEnvironment
 from parallel_envs.parallel_py_environment import ParallelPyEnvironment
 from parallel_envs.py_environment import PyEnvironment
 from parallel_envs.testing import environments
-from parallel_envs.wrappers import TimeLimit
+from parallel_envs.wrappers import PyEnvironmentBaseWrapper, TimeLimit
 
 Counting = environments.Counting
 
@@ -149,5 +149,12 @@ class WholeBatch(Counting):
 
 
 def test_a_batch_whose_rows_cannot_be_reset_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"one environment for each of its 2 rows"):
+    with pytest.raises(ValueError, match=r"an environment for each of its 2 rows"):
         TimeLimit(WholeBatch(), 3)
+
+
+def test_a_batch_in_another_wrapper_is_refused() -> None:
+    batch = serial([Counting, Counting])
+
+    with pytest.raises(ValueError, match=r"expected a batch, itself and not wrapped"):
+        TimeLimit(PyEnvironmentBaseWrapper(batch), 3)
