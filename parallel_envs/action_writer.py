@@ -1,0 +1,189 @@
+"""Checks actions and writes them into the batch's arrays, once for each leaf."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from parallel_envs.row_writer import split_variable
+from parallel_envs.specs import array_spec, nest
+
+Array = npt.NDArray[Any]
+
+
+class ActionWriter:
+    """Takes the actions of B rows, checks all of them, and only then writes them."""
+
+    def __init__(
+        self,
+        action_spec: nest.Nest,
+        arrays: Sequence[Array],
+        num_rows: int,
+        *,
+        validate: bool,
+    ) -> None:
+        """Prepares a check for each leaf.
+
+        Args:
+            action_spec: For one row.
+            arrays: For each leaf of one size an array `[num_rows, ...]`.
+            num_rows: B.
+            validate: False checks structure and shape only, and casts anything.
+        """
+        structure = nest.Structure(action_spec, "action")
+        self._flatten = structure.flatten
+        fixed, variable = split_variable(structure.specs)
+        checks = [
+            leaf_check(spec, path, (num_rows,), validate=validate)
+            for spec, path in zip(structure.specs, structure.paths, strict=True)
+        ]
+        self._fixed = [
+            (position, checks[position], array)
+            for position, array in zip(fixed, arrays, strict=True)
+        ]
+        rows = [
+            leaf_check(spec, path, (), validate=validate)
+            for spec, path in zip(structure.specs, structure.paths, strict=True)
+        ]
+        self._variable = [
+            (position, rows[position], structure.paths[position])
+            for position in variable
+        ]
+        self._num_rows = num_rows
+
+    def write(self, action: nest.Nest) -> dict[int, list[Array]] | None:
+        """Writes the actions; returns those that fit into no array, by position.
+
+        Raises:
+            ValueError: If structure, shape, a value or the batch does not fit, with the
+                path. Nothing was written then.
+        """
+        leaves = self._flatten(action)
+        checked = [check(leaves[position]) for position, check, _ in self._fixed]
+        extras = None
+        if self._variable:
+            extras = {
+                position: self._rows_of(leaves[position], check, path)
+                for position, check, path in self._variable
+            }
+        for value, (_, _, array) in zip(checked, self._fixed, strict=True):
+            array[...] = value
+        return extras
+
+    def _rows_of(
+        self, leaf: Any, check: Callable[[Any], Array], path: str
+    ) -> list[Array]:
+        if len(leaf) != self._num_rows:
+            raise ValueError(
+                f"{path}: expected {self._num_rows} arrays, one for each environment, "
+                f"got {len(leaf)}."
+            )
+        return [check(value) for value in leaf]
+
+
+def leaf_check(
+    spec: array_spec.ArraySpec, path: str, outer: tuple[int, ...], *, validate: bool
+) -> Callable[[Any], Array]:
+    """Returns a function that returns its argument as an array for a leaf.
+
+    The function takes lists, tensors, any strides and any byte order, casts where no
+    value changes, and raises ValueError otherwise, or if an integer is out of bounds.
+    """
+    shape, dtype = (*outer, *spec.shape), spec.dtype
+    check_bounds = _bounds_check(spec, path) if validate else None
+
+    def check(value: Any) -> Array:
+        array = value if type(value) is np.ndarray else _as_array(value, shape, path)
+        if array.shape != shape and not _shape_fits(array.shape, shape):
+            raise _misfit(path, dtype, shape, array)
+        if array.dtype != dtype:
+            array = _cast(array, dtype, shape, path, validate)
+        if check_bounds is not None:
+            check_bounds(array)
+        return array
+
+    return check
+
+
+def _as_array(value: Any, shape: tuple[int | None, ...], path: str) -> Array:
+    try:
+        return np.asarray(value)
+    except ValueError as error:  # A ragged list.
+        raise ValueError(
+            f"{path}: expected an array of shape {shape}, got {value!r:.200} ({error})."
+        ) from None
+
+
+def _shape_fits(found: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
+    return len(found) == len(expected) and all(
+        size in (None, other) for size, other in zip(expected, found, strict=True)
+    )
+
+
+def _cast(
+    array: Array,
+    dtype: np.dtype[Any],
+    shape: tuple[int | None, ...],
+    path: str,
+    validate: bool,
+) -> Array:
+    if array.dtype.hasobject and not dtype.hasobject:
+        raise _misfit(path, dtype, shape, array)
+    try:
+        with np.errstate(all="ignore"):
+            cast = array.astype(dtype)
+    except (TypeError, ValueError):
+        raise _misfit(path, dtype, shape, array) from None
+    # A float32 is as near to a float64 as the environment can know it.
+    rounds = dtype.kind in "fc" and np.can_cast(array.dtype, dtype, "same_kind")
+    if not validate or rounds:
+        return cast
+    changed = np.asarray(cast != array)
+    if changed.any():
+        raise ValueError(
+            f"{path}: expected values of {dtype}, got {array[changed][0]!r}"
+            f"{_in_row(changed)} ({array.dtype}), which it cannot hold."
+        )
+    return cast
+
+
+def _bounds_check(
+    spec: array_spec.ArraySpec, path: str
+) -> Callable[[Array], None] | None:
+    """Returns a check of integer bounds; None where every value is within them."""
+    if not isinstance(spec, array_spec.BoundedArraySpec) or spec.dtype.kind not in "iu":
+        return None
+    limits = np.iinfo(spec.dtype)
+    low, high = spec.minimum, spec.maximum
+    if (low == limits.min).all() and (high == limits.max).all():
+        return None
+
+    def check(array: Array) -> None:
+        if (array < low).any() or (array > high).any():
+            outside = (array < low) | (array > high)
+            raise ValueError(
+                f"{path}: expected values from {_short(low)} to {_short(high)}, got "
+                f"{array[outside][0]}{_in_row(outside)}."
+            )
+
+    return check
+
+
+def _in_row(which: npt.NDArray[np.bool_]) -> str:
+    return f" in row {int(np.argwhere(which)[0, 0])}" if which.ndim else ""
+
+
+def _short(bound: Array) -> str:
+    return str(bound) if bound.ndim == 0 else str(bound.tolist())
+
+
+def _misfit(
+    path: str, dtype: np.dtype[Any], shape: tuple[int | None, ...], array: Array
+) -> ValueError:
+    return ValueError(
+        f"{path}: expected {dtype} of shape {shape}, got {array.dtype} of shape "
+        f"{array.shape}."
+    )

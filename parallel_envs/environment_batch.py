@@ -1,0 +1,349 @@
+"""What every batch of environments does, wherever its environments live."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from parallel_envs import agreement, seeding
+from parallel_envs import time_step as ts
+from parallel_envs.action_writer import ActionWriter
+from parallel_envs.environment_rows import Command
+from parallel_envs.process.shared_arrays import ArrayLayout
+from parallel_envs.py_environment import PyEnvironment
+from parallel_envs.row_server import Outcome, RowServer, error_of, first_rows
+from parallel_envs.row_writer import TimeStepStructure, split_variable
+from parallel_envs.specs import nest
+
+
+class EnvironmentBatch(PyEnvironment, defines_step=True):
+    """B environments that are stepped together; each row resets by itself.
+
+    Row i of every leaf belongs to environment i; a constructor that returned a batched
+    environment has several rows. One call runs at a time: a second thread waits its
+    turn, and a call that waits when another thread closes ends with ClosedError.
+    """
+
+    # What a time step is made of: TF-Agents' class, where the batch is one of theirs.
+    _time_step_type: Callable[..., ts.TimeStep] = ts.TimeStep
+
+    def __init__(self, make_rows: Callable[[], RowServer], *, validate: bool) -> None:
+        """Makes the environments and agrees on their specs.
+
+        Args:
+            make_rows: Makes what steps the rows; closed with this object.
+            validate: False checks structure and shape of actions only.
+
+        Raises:
+            ValueError: If the environments' specs differ, naming row and path.
+            WorkerError: If an environment could not be made.
+        """
+        super().__init__()
+        self._lock = threading.RLock()
+        self._has_failed = False
+        self._rows = make_rows()
+        self._finalizer = weakref.finalize(self, self._rows.close)
+        try:
+            self._lay_out(validate)
+        except BaseException:
+            self._finalizer()
+            raise
+
+    @property
+    def batched(self) -> bool:
+        """True: actions and time steps have a leading batch dimension."""
+        return True
+
+    @property
+    def batch_size(self) -> int:
+        """The number of rows, B."""
+        return self._firsts[-1]
+
+    def observation_spec(self) -> nest.Nest:
+        """Returns the nest of specs of one row's observation."""
+        return self._time_step_spec.observation
+
+    def action_spec(self) -> nest.Nest:
+        """Returns the nest of specs of one row's action."""
+        return self._action_spec
+
+    def reward_spec(self) -> nest.Nest:
+        """Returns the spec of one row's reward."""
+        return self._time_step_spec.reward
+
+    def discount_spec(self) -> nest.Nest:
+        """Returns the spec of one row's discount."""
+        return self._time_step_spec.discount
+
+    def time_step_spec(self) -> ts.TimeStep:
+        """Returns the specs of one row's time step."""
+        return self._time_step_spec
+
+    def reset(self) -> ts.TimeStep:
+        """Starts a new episode in every row, and returns the FIRST steps.
+
+        A row whose process is gone gets a new one before. Blocks until all rows have
+        answered. Leaves are `[B, ...]` and the caller's own; a leaf whose size varies
+        is a list of B arrays.
+
+        Raises:
+            WorkerError: If an environment failed.
+            ClosedError: If the batch is closed.
+        """
+        with self._lock:
+            return self._reset()
+
+    def step(self, action: nest.Nest) -> ts.TimeStep:
+        """Steps every row; a row whose last step was LAST resets instead.
+
+        Args:
+            action: Leaves `[B, ...]`, as in `action_spec()`. Anything that numpy makes
+                an array of, cast where no value changes. The action of a row that
+                resets is ignored.
+
+        Returns:
+            Leaves `[B, ...]`, the caller's own; a leaf whose size varies is a list of
+            B arrays. Blocks until all rows have answered.
+
+        Raises:
+            ValueError: If the action does not fit; no environment has moved then.
+            WorkerError: If an environment failed. The rows are then at different
+                steps: until `reset`, further calls are refused.
+            RuntimeError: If a call has failed and there was no `reset` since.
+            ClosedError: If the batch is closed.
+        """
+        with self._lock:
+            return self._step(action)
+
+    def should_reset(self, current_time_step: ts.TimeStep) -> bool:
+        """Returns False: every row resets by itself."""
+        return False
+
+    def seed(self, seed: Sequence[Any] | int | None = None) -> list[Any]:
+        """Seeds every row, from its next reset on.
+
+        Args:
+            seed: A list of B; or an int, which is spread over the rows as
+                `spread_seeds` does; or None for seeds that nobody has had.
+
+        Returns:
+            What each row's own `seed` returned.
+
+        Raises:
+            ValueError: If a list has another length than B.
+            WorkerNotImplementedError: If an environment has no `seed`.
+        """
+        seeds = self._seeds(seed)
+        arguments = [(seeds[first:end], seeds[first]) for first, end in self._spans]
+        answers = self._ask_all(
+            "seed",
+            [
+                (many if self._is_batched(index) else one,)
+                for index, (many, one) in enumerate(arguments)
+            ],
+        )
+        return self._by_row(answers)
+
+    def render(self, mode: str = "rgb_array") -> npt.NDArray[Any]:
+        """Returns a picture of every row, uint8 `[B, H, W, 3]`.
+
+        Raises:
+            NotImplementedError: If `mode` is not "rgb_array", or an environment cannot.
+        """
+        if mode != "rgb_array":
+            raise NotImplementedError(
+                f'render: a batch knows mode="rgb_array" only, got {mode!r}.'
+            )
+        answers = self._ask_all("render", [(mode,)] * len(self._spans))
+        return np.stack(self._by_row(answers))
+
+    def get_info(self) -> list[Any]:
+        """Returns for each row what it says of its last step; `{}` where nothing.
+
+        It is asked for now, so it costs nothing at each step.
+        """
+        return self._by_row(self._ask_all("get_info", [()] * len(self._spans)))
+
+    def get_state(self) -> list[Any]:
+        """Returns the state of each constructor's environment."""
+        return self._ask_all("get_state", [()] * len(self._spans))
+
+    def set_state(self, state: Sequence[Any]) -> None:
+        """Sets the state of each constructor's environment.
+
+        Raises:
+            ValueError: If there is not one state for each.
+        """
+        self._check_count("set_state: state", state)
+        self._ask_all("set_state", [(each,) for each in state])
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> list[Any]:
+        """Calls a method of every environment, and returns the results.
+
+        Args:
+            name: A method of the environments, or of what they wrap.
+            *args: The same for all.
+            **kwargs: The same for all.
+
+        Raises:
+            WorkerAttributeError: If an environment has no such method.
+            WorkerError: If the method raised.
+        """
+        arguments = (name, args, kwargs)
+        return self._ask_all("call", [arguments] * len(self._spans))
+
+    def get_attr(self, name: str) -> list[Any]:
+        """Returns an attribute of every environment.
+
+        Raises:
+            WorkerAttributeError: If an environment has no such attribute.
+            WorkerTypeError: If its value cannot be pickled.
+        """
+        return self._ask_all("get_attr", [(name,)] * len(self._spans))
+
+    def set_attr(self, name: str, values: Sequence[Any]) -> None:
+        """Sets an attribute of every environment.
+
+        Args:
+            name: It is set where it is found, walking inwards through wrappers; on the
+                outermost where it is found nowhere.
+            values: One for each constructor.
+
+        Raises:
+            ValueError: If there is not one value for each.
+            TypeError: If a value cannot be pickled, naming attribute and row.
+        """
+        self._check_count(f"set_attr({name!r}): values", values)
+        self._ask_all("set_attr", [(name, value) for value in values])
+
+    def close(self) -> None:
+        """Closes every environment; may be called any number of times.
+
+        Environments get 3 seconds for their own `close`; then their processes are
+        ended. Raises nothing. A call that waits in another thread ends with
+        ClosedError.
+        """
+        if self._finalizer.alive:
+            self._rows.interrupt()
+            with self._lock:
+                self._finalizer()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"{type(self).__name__} cannot be copied or pickled: it holds processes "
+            "and memory. Pass a function that makes it instead."
+        )
+
+    def _reset(self) -> ts.TimeStep:
+        self._rows.revive()
+        return self._round(Command.RESET, None)
+
+    def _step(self, action: nest.Nest) -> ts.TimeStep:
+        if self._has_failed:
+            raise RuntimeError(
+                "step: an environment failed in the last call, so the rows are at "
+                "different steps. Call reset() first."
+            )
+        return self._round(Command.STEP, self._actions.write(action))
+
+    def _lay_out(self, validate: bool) -> None:
+        """Agrees on the specs, and has arrays made for all fixed leaves."""
+        descriptions = self._rows.descriptions
+        self._action_spec, self._time_step_spec = agreement.agreed(descriptions)
+        self._firsts = first_rows(descriptions)
+        self._spans = list(zip(self._firsts, self._firsts[1:], strict=False))
+        self._structure = TimeStepStructure(self._time_step_spec)
+        actions = nest.Structure(self._action_spec, "action")
+        inputs = [actions.specs[n] for n in split_variable(actions.specs)[0]]
+        outputs = [self._structure.specs[n] for n in self._structure.fixed]
+        num_rows = self._firsts[-1]
+        layout = ArrayLayout(
+            [(num_rows, *spec.shape) for spec in (*inputs, *outputs)],
+            [spec.dtype for spec in (*inputs, *outputs)],
+        )
+        arrays = self._rows.attach(layout, len(inputs))
+        self._actions = ActionWriter(
+            self._action_spec, arrays[: len(inputs)], num_rows, validate=validate
+        )
+        self._outputs = arrays[len(inputs) :]
+
+    def _round(
+        self, command: Command, extras: dict[int, list[Any]] | None
+    ) -> ts.TimeStep:
+        # Set before, so that an interrupt, which leaves rows behind, counts as well.
+        self._has_failed = True
+        outcome = self._rows.round(command, extras)
+        if outcome is not None and outcome.failures:
+            raise error_of(outcome.failures)
+        self._has_failed = False
+        time_step = self._current_time_step = self._take(outcome)
+        return time_step
+
+    def _take(self, outcome: Outcome | None) -> ts.TimeStep:
+        """Returns copies: what is in the arrays is overwritten by the next round."""
+        leaves = [array.copy() for array in self._outputs]
+        if outcome is not None and outcome.extras:
+            for position in self._structure.variable:
+                leaves.insert(position, outcome.extras[position])  # pyright: ignore[reportArgumentType]
+        return self._structure.pack(leaves, self._time_step_type)
+
+    def _ask_all(self, name: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Asks the environment of each constructor, and returns the answers."""
+        with self._lock:
+            promises: list[Callable[[], Any]] = []
+            for index, own in enumerate(arguments):
+                try:
+                    promises.append(self._rows.ask(index, name, *own))
+                except TypeError as error:
+                    what = f"{name}({own[0]!r})" if own else name
+                    raise TypeError(f"{what}: row {index}: {error}") from None
+            return [promise() for promise in promises]
+
+    def _by_row(self, answers: Sequence[Any]) -> list[Any]:
+        """Returns one entry for each row: a batched environment answers for many."""
+        rows: list[Any] = []
+        for (first, end), answer in zip(self._spans, answers, strict=True):
+            count = end - first
+            if not self._is_batched(len(rows) and self._firsts.index(first)):
+                rows.append(answer)
+            elif not isinstance(answer, (Mapping, str)) and _has_length(answer, count):
+                rows += list(answer)
+            else:
+                rows += [answer] * count
+        return rows
+
+    def _is_batched(self, index: int) -> bool:
+        return self._rows.descriptions[index].batch_size is not None
+
+    def _seeds(self, seed: Sequence[Any] | int | None) -> list[Any]:
+        if seed is None:
+            entropy: Any = np.random.SeedSequence().entropy
+            return seeding.spread_seeds(entropy, self.batch_size)
+        if isinstance(seed, (int, np.integer)):
+            return seeding.spread_seeds(int(seed), self.batch_size)
+        seeds = list(seed)
+        if len(seeds) != self.batch_size:
+            raise ValueError(
+                f"seed: expected {self.batch_size} seeds, one for each row, got "
+                f"{len(seeds)}."
+            )
+        return seeds
+
+    def _check_count(self, what: str, values: Sequence[Any]) -> None:
+        if len(values) != len(self._spans):
+            raise ValueError(
+                f"{what}: expected {len(self._spans)}, one for each constructor, got "
+                f"{len(values)}."
+            )
+
+
+def _has_length(value: Any, count: int) -> bool:
+    try:
+        return len(value) == count
+    except TypeError:
+        return False

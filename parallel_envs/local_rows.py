@@ -1,0 +1,107 @@
+"""Rows whose environments live in this process."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from concurrent import futures
+from typing import Any
+
+from parallel_envs import errors
+from parallel_envs.environment_rows import (
+    Command,
+    Description,
+    EnvironmentRows,
+    Failure,
+)
+from parallel_envs.process.shared_arrays import ArrayLayout
+from parallel_envs.process.worker import Report
+from parallel_envs.row_server import Array, Outcome, Promise, error_of, first_rows
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class LocalRows:
+    """Steps environments here, one after another or with threads; a `RowServer`.
+
+    The reference that worker processes are held equal to, and where a debugger
+    reaches the environments.
+    """
+
+    worker_pids: tuple[int, ...] = ()
+
+    def __init__(
+        self, rows: EnvironmentRows, threads: futures.Executor | None = None
+    ) -> None:
+        """Takes over environments.
+
+        Args:
+            rows: Closed with this object.
+            threads: What `rows` steps them with; shut down with this object.
+
+        Raises:
+            WorkerError: If an environment could not be made.
+        """
+        introduction = rows.introduction()
+        if isinstance(introduction, Report):
+            raise error_of(introduction.failures)
+        self.descriptions: list[Description] = introduction
+        self._rows = rows
+        self._threads = threads
+        self._firsts = first_rows(introduction)
+        self._is_closed = False
+
+    def attach(self, layout: ArrayLayout, num_inputs: int) -> list[Array]:
+        """Returns the arrays of the batch, in the memory of this process."""
+        arrays = layout.arrays(bytearray(layout.size))
+        self._rows.attach(arrays[:num_inputs], arrays[num_inputs:])
+        return arrays
+
+    def round(
+        self, command: Command, extras: dict[int, list[Any]] | None
+    ) -> Outcome | None:
+        """Steps or resets every row."""
+        self._check_open()
+        report = self._rows.round(command, extras)
+        if report is None:
+            return None
+        return Outcome(report.failures, report.extras or {})
+
+    def ask(self, index: int, name: str, *arguments: Any) -> Promise:
+        """Asks an environment at once; the promise returns or raises the result."""
+        self._check_open()
+        try:
+            value = self._rows.request(name, index, *arguments)
+        except (Exception, SystemExit) as error:
+            rows = range(self._firsts[index], self._firsts[index + 1])
+            failure = Failure(rows, name, error)
+            return lambda: _raise(error_of([failure], is_request=True))
+        return lambda: value
+
+    def revive(self) -> None:
+        """Does nothing: what lives in this process is not gone."""
+        self._check_open()
+
+    def interrupt(self) -> None:
+        """Does nothing: no call waits for another process."""
+
+    def close(self) -> None:
+        """Closes every environment; one that raises is logged."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        try:
+            self._rows.close()
+        except Exception:
+            _LOGGER.warning("An environment raised in close().", exc_info=True)
+        if self._threads is not None:
+            with contextlib.suppress(RuntimeError):  # The interpreter is ending.
+                self._threads.shutdown()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise errors.ClosedError("the environment is closed.")
+
+
+def _raise(error: Exception) -> Any:
+    raise error

@@ -1,0 +1,215 @@
+"""A batch of environments in worker processes."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from parallel_envs.environment_batch import EnvironmentBatch
+from parallel_envs.environment_handle import EnvironmentHandle
+from parallel_envs.environment_rows import Factory
+from parallel_envs.local_rows import LocalRows
+from parallel_envs.process.nursery_handle import refuse_other_threads
+from parallel_envs.row_server import RowServer
+from parallel_envs.worker_rows import WorkerRows
+
+_CONTEXTS = (None, "forkserver", "spawn", "fork")
+
+
+class ParallelPyEnvironment(EnvironmentBatch):
+    """Runs environments in processes of their own, and steps them as one batch.
+
+    >>> import numpy as np
+    >>> from parallel_envs.testing.environments import CountingEnvironment
+    >>> with ParallelPyEnvironment([CountingEnvironment] * 2) as env:
+    ...     time_step = env.reset()
+    ...     time_step = env.step(np.zeros(2, np.int64))
+    >>> time_step.reward
+    array([1., 1.], dtype=float32)
+
+    Constructors travel by value: lambdas, closures and classes of a script or notebook
+    work, and no `if __name__ == "__main__"` guard is needed. The first four arguments
+    are those of TF-Agents' class.
+    """
+
+    def __init__(
+        self,
+        env_constructors: Sequence[Callable[[], Any]],
+        start_serially: bool = True,
+        blocking: bool = False,
+        flatten: bool = False,
+        *,
+        num_workers: int | None = None,
+        shared_memory: bool = True,
+        context: str | None = None,
+        preload: Sequence[str] = (),
+        validate: bool = True,
+    ) -> None:
+        """Makes the environments, each in its worker, and waits until all are there.
+
+        Args:
+            env_constructors: Each returns a `PyEnvironment`, also a batched one, or an
+                environment of another library that `parallel_envs.adapters` knows.
+            start_serially: Whether constructors run one after another, in list order.
+            blocking: Whether environments are stepped one after another.
+            flatten: Taken for TF-Agents' users: result and path are the same.
+            num_workers: Processes over which the constructors are spread, neighbours
+                together. None is one each; more than constructors is as many. 0 keeps
+                all environments in this process.
+            shared_memory: Whether values travel through memory that all map, or, if
+                False, through sockets.
+            context: How workers start. None or "forkserver": forked from a clean
+                process, started for this batch. "spawn": each an interpreter of its
+                own. "fork": from a fork of this very process, whose constructors then
+                need not be picklable.
+            preload: Names of modules that the clean process imports before it forks,
+                so that workers need not. They must not start threads.
+            validate: False checks only structure and shape of actions, and casts what
+                environments return.
+
+        Raises:
+            TypeError, ValueError: If an argument is wrong; no process was started then
+                (but for a module of `preload` that turns out to start threads).
+            ValueError: If the environments' specs differ, naming row, path and both.
+            RuntimeError: If `context` is "fork" and other threads run.
+            WorkerError: If an environment could not be made. Nothing is left behind.
+        """
+        constructors = _checked_constructors(env_constructors)
+        for name, value in {
+            "start_serially": start_serially,
+            "blocking": blocking,
+            "flatten": flatten,
+            "shared_memory": shared_memory,
+            "validate": validate,
+        }.items():
+            _check_bool(name, value)
+        workers = _checked_num_workers(num_workers, len(constructors))
+        _check_context(context, workers)
+        modules = _checked_preload(preload, context, workers)
+
+        def make_rows() -> RowServer:
+            if workers == 0:
+                return LocalRows(Factory(constructors, 0, validate)())
+            return WorkerRows(
+                constructors,
+                num_workers=workers,
+                context=context or "forkserver",
+                preload=modules,
+                start_serially=start_serially,
+                blocking=blocking,
+                shared_memory=shared_memory,
+                validate=validate,
+            )
+
+        super().__init__(make_rows, validate=validate)
+
+    @property
+    def envs(self) -> list[EnvironmentHandle]:
+        """One handle for each constructor's environment."""
+        return [
+            EnvironmentHandle(
+                functools.partial(self._ask_one, index),
+                description.action_spec,
+                description.time_step_spec,
+            )
+            for index, description in enumerate(self._rows.descriptions)
+        ]
+
+    @property
+    def worker_pids(self) -> tuple[int, ...]:
+        """The process id of each row's worker, B entries; `()` in this process."""
+        pids = self._rows.worker_pids
+        return tuple(
+            pid
+            for pid, (first, end) in zip(pids, self._spans, strict=False)
+            for _ in range(first, end)
+        )
+
+    def start(self) -> None:
+        """Does nothing: the constructor has started the environments.
+
+        It is there because TF-Agents has it.
+        """
+
+    def _ask_one(self, index: int, name: str, *arguments: Any) -> Callable[[], Any]:
+        with self._lock:
+            promise = self._rows.ask(index, name, *arguments)
+
+        def answer() -> Any:
+            with self._lock:
+                return promise()
+
+        return answer
+
+
+def _checked_constructors(constructors: Any) -> tuple[Callable[[], Any], ...]:
+    if callable(constructors) or not hasattr(constructors, "__len__"):
+        raise TypeError(
+            "env_constructors: expected a list of callables, got "
+            f"{constructors!r:.200}. Write [{_name(constructors)}] * 8 for eight."
+        )
+    if len(constructors) == 0:
+        raise ValueError("env_constructors: expected at least one, got none.")
+    for position, constructor in enumerate(constructors):
+        if not callable(constructor):
+            raise TypeError(
+                f"env_constructors[{position}]: expected a callable that makes an "
+                f"environment, got {constructor!r:.200}. An environment itself cannot "
+                "be sent to a process: pass its class, or a lambda that makes it."
+            )
+    return tuple(constructors)
+
+
+def _name(thing: Any) -> str:
+    return getattr(thing, "__name__", "constructor")
+
+
+def _check_bool(name: str, value: Any) -> None:
+    if not isinstance(value, bool):
+        raise TypeError(f"{name}: expected True or False, got {value!r}.")
+
+
+def _checked_num_workers(num_workers: Any, num_constructors: int) -> int:
+    if num_workers is None:
+        return num_constructors
+    if isinstance(num_workers, bool) or not hasattr(num_workers, "__index__"):
+        raise TypeError(
+            f"num_workers: expected None or an int of at least 0, got {num_workers!r}."
+        )
+    if num_workers < 0:
+        raise ValueError(f"num_workers: expected at least 0, got {num_workers}.")
+    return min(int(num_workers), num_constructors)
+
+
+def _check_context(context: Any, num_workers: int) -> None:
+    if context not in _CONTEXTS:
+        kind = ValueError if isinstance(context, str) else TypeError
+        raise kind(
+            f'context: expected None, "forkserver", "spawn" or "fork", got {context!r}.'
+        )
+    if context is not None and num_workers == 0:
+        raise ValueError(
+            f"context: expected None, since num_workers=0 starts no process, got "
+            f"{context!r}."
+        )
+    if context == "fork":
+        refuse_other_threads()
+
+
+def _checked_preload(
+    preload: Any, context: str | None, num_workers: int
+) -> tuple[str, ...]:
+    if isinstance(preload, str) or not all(isinstance(name, str) for name in preload):
+        raise TypeError(f"preload: expected a list of module names, got {preload!r}.")
+    modules = tuple(preload)
+    if modules and (num_workers == 0 or context in ("spawn", "fork")):
+        raise ValueError(
+            f"preload: expected no modules, got {list(modules)}: only workers forked "
+            'from a clean process (context=None or "forkserver") can use them.'
+        )
+    for name in modules:
+        if importlib.util.find_spec(name.partition(".")[0]) is None:
+            raise ValueError(f"preload: no module is called {name!r}.")
+    return modules

@@ -1,0 +1,1 @@
+"""Processes and shared memory: arrays and callables, nothing of environments."""

@@ -1,0 +1,300 @@
+"""The clean process that forks workers, watches them, and ends with its caller.
+
+It was started by `exec`, so none of the caller's locks, threads, or CUDA and
+TensorFlow state is in it, and it has one thread, so forking it is safe. A worker
+costs a fork: about a millisecond, and pages are shared. It belongs to one pool.
+
+Each worker leads a process group of its own, so that what its environment starts
+can be ended with it. The kernel ends the workers should the nursery die
+(PR_SET_PDEATHSIG), and the nursery ends itself and them once the caller is gone.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import ctypes
+import gc
+import importlib
+import os
+import pickle
+import select
+import signal
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from parallel_envs.process import channel, worker
+from parallel_envs.process.surroundings import Surroundings
+
+_PR_SET_PDEATHSIG = 1
+_MESSAGE_SIZE = 4096  # bytes
+END = b"end"  # Closing is not enough: other processes may hold the caller's end.
+
+# What the caller's interpreter runs; the module path comes first, so that the very
+# same packages are found whatever folder the program was started from.
+_BOOTSTRAP = (
+    "import sys; count = int(sys.argv[1]); sys.path[:] = sys.argv[2 : 2 + count]; "
+    "from parallel_envs.process import {module}; {module}.main(sys.argv[2 + count :])"
+)
+
+Inherited = Callable[[int], Callable[[], worker.Servant]]
+
+
+class Nursery:
+    """Forks workers on request and tells of their end."""
+
+    def __init__(
+        self,
+        station: worker.Station,
+        connection: socket.socket,
+        caller: int,
+        *,
+        is_spawning: bool = False,
+        inherited: Inherited | None = None,
+    ) -> None:
+        """Takes its place.
+
+        Args:
+            station: What all workers share.
+            connection: A socket that keeps messages apart, to the caller.
+            caller: Process id of the caller.
+            is_spawning: Whether workers get an interpreter of their own.
+            inherited: Gives each worker's factory where it is not to be pickled.
+        """
+        self._station = station
+        self._connection = connection
+        self._is_spawning = is_spawning
+        self._inherited = inherited
+        self._workers: dict[int, tuple[int, int]] = {}  # pidfd: (index, pid)
+        self._caller = os.pidfd_open(caller)
+        self._poller = select.poll()
+        self._poller.register(connection, select.POLLIN)
+        self._poller.register(self._caller, select.POLLIN)
+
+    def serve(self) -> None:
+        """Forks and watches until the caller says so, or dies."""
+        self._tell("ready")
+        gc.collect()
+        gc.freeze()  # A worker's collector would else touch, and so copy, all pages.
+        while True:
+            for descriptor, _ in self._poller.poll():
+                if descriptor in self._workers:
+                    self._bury(descriptor)
+                elif descriptor == self._caller or not self._listen():
+                    return
+
+    def end(self) -> None:
+        """Ends every worker, and whatever its environment started."""
+        for descriptor in list(self._workers):
+            _, pid = self._workers[descriptor]
+            _kill_group(pid)
+            self._bury(descriptor)
+
+    def _listen(self) -> bool:
+        data, descriptors = receive(self._connection)
+        if data in (b"", END):
+            return False
+        self._fork(int(data), descriptors[0])
+        return True
+
+    def _fork(self, index: int, descriptor: int) -> None:
+        nursery = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            self._become_worker(nursery, index, socket.socket(fileno=descriptor))
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.setpgid(pid, pid)  # Here too, so that it is so before anyone asks.
+        os.close(descriptor)
+        pidfd = os.pidfd_open(pid)
+        self._workers[pidfd] = (index, pid)
+        self._poller.register(pidfd, select.POLLIN)
+        self._tell("born", index, pid, descriptor=pidfd)
+
+    def _become_worker(
+        self, nursery: int, index: int, connection: socket.socket
+    ) -> None:
+        try:
+            os.setpgid(0, 0)
+            die_with_parent(nursery)
+            for descriptor in (self._connection.detach(), self._caller, *self._workers):
+                os.close(descriptor)
+            surroundings = channel.receive_first(connection)
+            surroundings.apply()
+            if self._is_spawning:
+                self._exec_worker(index, connection, surroundings)
+            factory = self._inherited(index) if self._inherited else None
+            worker.run(self._station, index, connection, factory)
+        finally:
+            os._exit(1)  # pyright: ignore[reportPrivateUsage]
+
+    def _exec_worker(
+        self, index: int, connection: socket.socket, surroundings: Surroundings
+    ) -> None:
+        for descriptor in (connection.fileno(), *self._station.descriptors):
+            os.set_inheritable(descriptor, True)
+        arguments = worker.command(self._station, index, connection.fileno())
+        command = bootstrap(
+            "worker", surroundings.module_path, [*arguments, *surroundings.arguments]
+        )
+        os.execve(sys.executable, command, dict(surroundings.environ))
+
+    def _bury(self, descriptor: int) -> None:
+        index, pid = self._workers.pop(descriptor)
+        self._poller.unregister(descriptor)
+        # The group goes before its leader is reaped: until then its number cannot
+        # belong to anyone else.
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        _kill_group(pid)
+        _, status = os.waitpid(pid, 0)
+        os.close(descriptor)
+        self._tell("dead", index, pid, os.waitstatus_to_exitcode(status))
+
+    def _tell(self, *message: Any, descriptor: int | None = None) -> None:
+        # A caller that does not read is gone or stuck; waiting for it would leave
+        # nobody to watch the workers.
+        with contextlib.suppress(BlockingIOError, ConnectionError):
+            data = pickle.dumps(message)
+            send(self._connection, data, descriptor, socket.MSG_DONTWAIT)
+
+
+def receive(connection: socket.socket, flags: int = 0) -> tuple[bytes, list[int]]:
+    """Returns one message and the descriptors that came along."""
+    # Not `socket.recv_fds`, which ignores its flags.
+    descriptors = array.array("i")
+    space = socket.CMSG_LEN(descriptors.itemsize)
+    data, ancillary, _, _ = connection.recvmsg(
+        _MESSAGE_SIZE, space, flags | socket.MSG_CMSG_CLOEXEC
+    )
+    for _, _, payload in ancillary:
+        descriptors.frombytes(payload)
+    return data, list(descriptors)
+
+
+def send(
+    connection: socket.socket,
+    data: bytes,
+    descriptor: int | None = None,
+    flags: int = 0,
+) -> None:
+    """Sends one message, and a copy of a descriptor with it."""
+    descriptors = array.array("i", () if descriptor is None else (descriptor,))
+    ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)]
+    connection.sendmsg([data], ancillary if descriptors else (), flags)
+
+
+def run_forked(
+    station: worker.Station,
+    connection: socket.socket,
+    caller: int,
+    inherited: Inherited,
+    foreign: Sequence[int],
+) -> None:
+    """Runs a nursery in a process that was just forked from the caller.
+
+    Args:
+        station: What all workers share.
+        connection: The nursery's end of the socket.
+        caller: Process id of the caller.
+        inherited: Gives each worker's factory.
+        foreign: Descriptors to close: the caller's own ends.
+    """
+    try:
+        os.setsid()
+        signal.signal(signal.SIGINT, lambda _number, _frame: None)
+        for descriptor in foreign:
+            os.close(descriptor)
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, 0)
+        nursery = Nursery(station, connection, caller, inherited=inherited)
+        nursery.serve()
+        nursery.end()
+    finally:
+        os._exit(0)  # pyright: ignore[reportPrivateUsage]
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Runs a nursery in an interpreter of its own; see `command`."""
+    signal.signal(signal.SIGINT, lambda _number, _frame: None)
+    connection, caller, is_spawning, memory, *bells, num_workers = map(
+        int, arguments[:9]
+    )
+    station = worker.Station(
+        memory, (bells[0], bells[1], bells[2], bells[3]), num_workers
+    )
+    try:
+        nursery = Nursery(
+            station,
+            socket.socket(fileno=connection),
+            caller,
+            is_spawning=bool(is_spawning),
+        )
+        if _preload(arguments[9:], connection):
+            nursery.serve()
+            nursery.end()
+    finally:
+        os._exit(0)  # pyright: ignore[reportPrivateUsage]
+
+
+def command(
+    station: worker.Station,
+    connection: int,
+    *,
+    is_spawning: bool,
+    preload: Sequence[str],
+) -> list[str]:
+    """Returns the command that starts a nursery which serves the calling process."""
+    numbers = (
+        connection,
+        os.getpid(),
+        int(is_spawning),
+        *station.descriptors,
+        station.num_workers,
+    )
+    arguments = [str(number) for number in numbers]
+    return bootstrap("nursery", sys.path, [*arguments, *preload])
+
+
+def bootstrap(
+    module: str, module_path: Sequence[str], arguments: Sequence[str]
+) -> list[str]:
+    """Returns a command that runs `main` of a module of this package."""
+    code = _BOOTSTRAP.format(module=module)
+    count = str(len(module_path))
+    return [sys.executable, "-c", code, count, *module_path, *arguments]
+
+
+def die_with_parent(parent: int) -> None:
+    """Has the kernel end this process when `parent`, its parent, ends."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # It went before the kernel was told.
+        os._exit(1)  # pyright: ignore[reportPrivateUsage]
+
+
+def num_threads() -> int:
+    """Returns how many threads this process has, those of libraries too."""
+    return len(os.listdir("/proc/self/task"))
+
+
+def _preload(modules: Sequence[str], descriptor: int) -> bool:
+    """Imports modules; says why and returns False where one will not do."""
+    before = num_threads()
+    with socket.socket(fileno=os.dup(descriptor)) as connection:
+        for name in modules:
+            try:
+                importlib.import_module(name)
+            except BaseException as error:
+                complaint = f"importing it raised {error!r}"
+            else:
+                started = num_threads() - before
+                complaint = f"importing it starts {started} threads" if started else ""
+            if complaint:
+                connection.send(pickle.dumps(("refused", name, complaint)))
+                return False
+    return True
+
+
+def _kill_group(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)

@@ -1,0 +1,142 @@
+"""Pickles values so that another interpreter can read them.
+
+Lambdas, closures and classes defined in a function or in the main module travel by
+value, as cloudpickle does it. So do classes and functions of a module that is loaded
+here but that an import by its name would not find, as test runners and notebooks
+make them: the reader has no file to import them from.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import sys
+import threading
+import types
+from typing import Any
+
+import cloudpickle as untyped_cloudpickle  # pyright: ignore[reportMissingTypeStubs]
+import numpy as np
+
+cloudpickle: Any = untyped_cloudpickle
+
+_PLAIN_TYPES = (int, float, bool, str, bytes)
+# Of cloudpickle, whose register is one for the process. Reentrant, because what is
+# pickled may pickle something itself.
+_REGISTRY_LOCK = threading.RLock()
+
+
+def dumps(value: Any) -> bytes:
+    """Returns `value` pickled.
+
+    Raises:
+        TypeError: If `value`, or something in it, cannot be pickled.
+    """
+    try:
+        if _is_plain(value):
+            return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+        return _dumps_by_value(value)
+    except (pickle.PicklingError, AttributeError, TypeError, RecursionError) as error:
+        raise TypeError(f"cannot be pickled: {error}") from error
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether plain pickle does: it takes a fiftieth of the time of the other."""
+    kind: type[Any] = type(value)
+    if kind is tuple or kind is list:
+        return all(map(_is_plain, value))
+    if kind is dict:
+        return all(map(_is_plain, value)) and all(map(_is_plain, value.values()))
+    if kind is np.ndarray:
+        return not value.dtype.hasobject
+    return value is None or kind in _PLAIN_TYPES
+
+
+def _dumps_by_value(value: Any) -> bytes:
+    buffer = io.BytesIO()
+    with _REGISTRY_LOCK:
+        pickler = _Pickler(buffer)
+        try:
+            pickler.dump(value)
+        finally:
+            pickler.forget_modules()
+    return buffer.getvalue()
+
+
+class _Pickler(cloudpickle.Pickler):
+    """A cloudpickle pickler that knows which modules the reader cannot import."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file)  # pyright: ignore[reportUnknownMemberType]
+        self._by_value: list[types.ModuleType] = []
+        self._seen: set[str] = {"__main__", "builtins"}
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, (type, types.FunctionType)):
+            self._look_at(obj.__module__)
+        reduced: Any = super().reducer_override(obj)  # pyright: ignore[reportUnknownMemberType]
+        return reduced
+
+    def forget_modules(self) -> None:
+        for module in self._by_value:
+            cloudpickle.unregister_pickle_by_value(module)
+
+    def _look_at(self, name: str | None) -> None:
+        if name is None or name in self._seen:
+            return
+        self._seen.add(name)
+        module = sys.modules.get(name)
+        registered = cloudpickle.list_registry_pickle_by_value()
+        if module is None or name in registered or _is_importable(module):
+            return
+        cloudpickle.register_pickle_by_value(module)
+        self._by_value.append(module)
+
+
+def _is_importable(module: types.ModuleType) -> bool:
+    """Whether importing the module's name elsewhere would find this very module."""
+    if _FOUND.path != sys.path:
+        _FOUND.path, _FOUND.modules = list(sys.path), {}
+    if _FOUND.modules.get(module.__name__) is module:
+        return True
+    is_found = _is_found(module)
+    if is_found:
+        _FOUND.modules[module.__name__] = module
+    return is_found
+
+
+class _Found:
+    """Modules that were found to be importable with a module path."""
+
+    def __init__(self) -> None:
+        self.path: list[str] = []
+        self.modules: dict[str, types.ModuleType] = {}
+
+
+_FOUND = _Found()
+
+
+def _is_found(module: types.ModuleType) -> bool:
+    file = getattr(module, "__file__", None)
+    if file is None:
+        return module.__spec__ is not None  # Built in, or a namespace package.
+    parent, _, _ = module.__name__.rpartition(".")
+    try:
+        if parent and parent not in sys.modules:
+            return False
+        spec = _find_on_path(module.__name__)
+    except (ImportError, AttributeError, ValueError):
+        return False
+    return spec is not None and spec.origin == getattr(module.__spec__, "origin", file)
+
+
+def _find_on_path(name: str) -> Any:
+    # `importlib.util.find_spec` answers from `sys.modules`, which the reader lacks.
+    parent, _, _ = name.rpartition(".")
+    path = sys.modules[parent].__path__ if parent else None
+    for finder in sys.meta_path:
+        find_spec = getattr(finder, "find_spec", None)
+        spec = find_spec(name, path) if find_spec else None
+        if spec is not None:
+            return spec
+    return None

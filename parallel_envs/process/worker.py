@@ -1,0 +1,276 @@
+"""The loop inside a worker: serves one object until it is asked to close.
+
+The object is what a factory made, and obeys the `Servant` protocol. Each request
+gets exactly one answer, the making of the object included. Rounds are the fast way:
+the bell wakes the worker, the command and the arrays lie in shared memory, and
+nothing is sent back unless there is something to tell.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pickle
+import random
+import select
+import signal
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from parallel_envs.process import channel, doorbell, pickling, remote_error
+from parallel_envs.process import shared_arrays as shared
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """What a round has to tell beside what it wrote into the arrays.
+
+    Attributes:
+        failures: What went wrong; empty where nothing did.
+        extras: Values that do not fit into arrays of fixed shape, or None.
+    """
+
+    failures: tuple[Any, ...] = ()
+    extras: Any = None
+
+
+class Servant(Protocol):
+    """What a worker serves."""
+
+    def introduction(self) -> Any:
+        """Returns what the parent has to know before it attaches the arrays."""
+        ...
+
+    def attach(
+        self, inputs: list[npt.NDArray[Any]], outputs: list[npt.NDArray[Any]]
+    ) -> None:
+        """Takes the arrays that rounds read from and write to: its own rows."""
+        ...
+
+    def round(self, command: int, extras: Any = None) -> Report | None:
+        """Does one round; returns what the arrays do not tell, or None."""
+        ...
+
+    def request(self, name: str, *arguments: Any) -> Any:
+        """Does what is asked for by name, and returns the result."""
+        ...
+
+    def close(self) -> None:
+        """Frees what the object holds."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Attachment:
+    """The arrays of the whole batch, and which rows of them a worker serves.
+
+    Attributes:
+        layout: All arrays, the inputs first.
+        num_inputs: How many of them are inputs.
+        rows: First row and one past the last row of the worker.
+        offset: Where the block starts in the memory file; None where values travel
+            through the channel, and each worker has arrays of its own.
+    """
+
+    layout: shared.ArrayLayout
+    num_inputs: int
+    rows: tuple[int, int]
+    offset: int | None
+
+    def arrays(self, memory: shared.MemoryFile) -> list[npt.NDArray[Any]]:
+        """Returns the worker's rows of each array."""
+        first, end = self.rows
+        if self.offset is None:
+            shapes = [(end - first, *shape[1:]) for shape in self.layout.shapes]
+            own = shared.ArrayLayout(shapes, self.layout.dtypes)
+            return own.arrays(bytearray(own.size))
+        block = memory.map(self.layout.size, self.offset)
+        return [array[first:end] for array in self.layout.arrays(block)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Station:
+    """What is in place for a worker before it is born; all of it is inherited.
+
+    Attributes:
+        memory: Descriptor of the memory file.
+        bells: Descriptors of the doorbell.
+        num_workers: How many workers share them.
+    """
+
+    memory: int
+    bells: tuple[int, int, int, int]
+    num_workers: int
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """All descriptors that a worker has to inherit."""
+        return (self.memory, *self.bells)
+
+
+class Worker:
+    """Serves one object on one channel."""
+
+    def __init__(
+        self,
+        station: Station,
+        index: int,
+        connection: socket.socket,
+        inherited: Callable[[], Servant] | None = None,
+    ) -> None:
+        """Maps what is shared.
+
+        Args:
+            station: What all workers share.
+            index: Number of this worker.
+            connection: This worker's end of its channel.
+            inherited: Makes the servant where it came by a fork, and not pickled.
+        """
+        self._index = index
+        self._inherited = inherited
+        self._channel = channel.Channel(connection)
+        self._memory = shared.MemoryFile(station.memory)
+        self._doorbell = doorbell.Doorbell(station.bells)
+        self._control = doorbell.ControlBlock(self._memory, station.num_workers)
+        self._done = self._control.asked_of(index)
+        self._servant: Servant | None = None
+        self._inputs: list[npt.NDArray[Any]] = []
+        self._outputs: list[npt.NDArray[Any]] = []
+        self._is_open = True
+
+    def serve(self) -> None:
+        """Answers until asked to close, or until the other side is gone."""
+        pollers = [self._poller(parity) for parity in (0, 1)]
+        take, number_of = doorbell.take, self._control.asked_of
+        while self._is_open:
+            go = self._doorbell.go(self._done + 1)
+            events = pollers[(self._done + 1) & 1].poll()
+            was_rung = False
+            for descriptor, _ in events:
+                if descriptor == go:
+                    was_rung = take(go)
+            asked = number_of(self._index)
+            if asked != self._done:
+                self._round(asked)
+            if not was_rung or len(events) > 1:
+                self._read_channel()
+
+    def _poller(self, parity: int) -> select.poll:
+        poller = select.poll()
+        poller.register(self._channel.fileno(), select.POLLIN)
+        poller.register(self._doorbell.go(parity), select.POLLIN)
+        return poller
+
+    def _round(self, number: int) -> None:
+        news = self._attempt(self._the_servant().round, self._control.command)
+        if news is not None:
+            self._send("news", number, news)
+        self._done = number
+        self._control.set_done(self._index, number if news is None else -number)
+        self._doorbell.answer()
+
+    def _read_channel(self) -> None:
+        for number, verb, arguments in self._channel.receive_all():
+            answer = self._attempt(getattr(self, f"_do_{verb}"), *arguments)
+            self._send("answer", number, answer)
+        if self._channel.has_ended:
+            self._is_open = False
+
+    def _attempt(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        # SystemExit and KeyboardInterrupt too: what an environment raises ends
+        # neither the worker nor the others that it serves.
+        except BaseException as error:
+            return remote_error.RemoteError.of(error)
+
+    def _send(self, kind: str, number: int, value: Any) -> None:
+        try:
+            payload = pickling.dumps((kind, number, value))
+        except TypeError as error:
+            value = remote_error.RemoteError.of(error)
+            payload = pickling.dumps((kind, number, value))
+        try:
+            self._channel.send_bytes(payload)
+        except (BrokenPipeError, ConnectionResetError):
+            self._is_open = False  # The other side is gone, and with it the need.
+
+    def _the_servant(self) -> Servant:
+        assert self._servant is not None, "a round before the object was made"
+        return self._servant
+
+    def _do_make(self, pickled: bytes | None) -> Any:
+        # A fork copies the generators: without this all workers would draw alike.
+        random.seed()
+        np.random.seed()
+        factory = self._inherited if pickled is None else pickle.loads(pickled)
+        assert factory is not None, "neither a pickled factory nor an inherited one"
+        servant: Servant = factory()
+        self._servant = servant
+        return servant.introduction()
+
+    def _do_attach(self, attachment: Attachment) -> None:
+        arrays = attachment.arrays(self._memory)
+        self._inputs = arrays[: attachment.num_inputs]
+        self._outputs = arrays[attachment.num_inputs :]
+        self._the_servant().attach(self._inputs, self._outputs)
+
+    def _do_round(
+        self, command: int, inputs: Sequence[npt.NDArray[Any]] | None, extras: Any
+    ) -> tuple[Any, list[npt.NDArray[Any]] | None]:
+        for array, value in zip(self._inputs, inputs or (), strict=False):
+            array[...] = value
+        news = self._the_servant().round(command, extras)
+        return news, None if inputs is None else self._outputs
+
+    def _do_request(self, name: str, arguments: tuple[Any, ...]) -> Any:
+        return self._the_servant().request(name, *arguments)
+
+    def _do_ping(self) -> None:
+        """Does nothing: the answer says that all that came before is done."""
+
+    def _do_close(self) -> None:
+        self._is_open = False
+        if self._servant is not None:
+            self._servant.close()
+
+
+def run(
+    station: Station,
+    index: int,
+    connection: socket.socket,
+    inherited: Callable[[], Servant] | None = None,
+) -> None:
+    """Serves as worker `index`, and ends the process."""
+    # An empty handler and not SIG_IGN, which programs that environments start would
+    # inherit. Ctrl-C is the parent's business: it tells its workers to close.
+    signal.signal(signal.SIGINT, lambda _number, _frame: None)
+    status = 1
+    try:
+        Worker(station, index, connection, inherited).serve()
+        status = 0
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:  # pyright: ignore[reportUnnecessaryComparison]
+                stream.flush()
+        # Handlers that were registered before the fork are not this process's.
+        os._exit(status)  # pyright: ignore[reportPrivateUsage]
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Serves in an interpreter of its own; the arguments are those of `command`."""
+    index, descriptor, memory, *bells, num_workers = map(int, arguments[:8])
+    sys.argv[:] = arguments[8:]
+    station = Station(memory, (bells[0], bells[1], bells[2], bells[3]), num_workers)
+    run(station, index, socket.socket(fileno=descriptor))
+
+
+def command(station: Station, index: int, descriptor: int) -> list[str]:
+    """Returns the arguments that `main` reads."""
+    numbers = (index, descriptor, *station.descriptors, station.num_workers)
+    return [str(number) for number in numbers]

@@ -1,0 +1,52 @@
+"""The parent's end of one worker."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from typing import Any
+
+from parallel_envs.process import channel
+
+
+class WorkerHandle:
+    """A worker as its parent knows it.
+
+    Attributes:
+        index: Number of the worker.
+        channel: The parent's end of its channel.
+        pid: Its process id, or None before it is born.
+        pidfd: Readable once it is dead; None before it is born.
+        exitcode: Exit status, or minus the signal that ended it; None while it lives
+            and where the nursery could not tell.
+    """
+
+    def __init__(self, index: int, own_end: channel.Channel) -> None:
+        self.index = index
+        self.channel = own_end
+        self.pid: int | None = None
+        self.pidfd: int | None = None
+        self.exitcode: int | None = None
+        self.is_dead = False
+
+    def send(self, message: Any, deadline: float | None = None) -> None:
+        """Sends a message; to a dead worker it is dropped, its death is told anyway."""
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self.channel.send(message, deadline)
+
+    def kill(self) -> None:
+        """Ends the worker and whatever its environment started, at once."""
+        if self.pid is None or self.pidfd is None or self.is_dead:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            # Asked of the pidfd first: the number may belong to someone else by now.
+            signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+            os.killpg(self.pid, signal.SIGKILL)
+
+    def free(self) -> None:
+        """Closes the descriptors."""
+        self.channel.close()
+        if self.pidfd is not None:
+            os.close(self.pidfd)
+            self.pidfd = None

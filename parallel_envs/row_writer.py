@@ -1,0 +1,246 @@
+"""Writes what an environment returns into its rows of the batch's arrays.
+
+A value that does not fit is refused with its path. What counts as fitting: Python and
+numpy scalars, any byte order and any strides become the spec's dtype; an array of
+another dtype or shape does not. Nothing is broadcast or reshaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from parallel_envs import time_step as ts
+from parallel_envs.specs import array_spec, casting, nest
+
+Array = npt.NDArray[Any]
+Rows = int | slice
+_Write = Callable[[Rows, Any], None]
+
+# Handed out by the functions in `time_step`, and nobody can write into them.
+_CONSTANTS = (
+    ts.StepType.FIRST,
+    ts.StepType.MID,
+    ts.StepType.LAST,
+    ts.restart(()).discount,
+    ts.termination((), 0.0).discount,
+)
+
+
+class MisfitError(ValueError):
+    """A value does not fit its spec."""
+
+
+class TimeStepStructure:
+    """The leaves of a time step in one order: step type, reward, discount, observation.
+
+    Attributes:
+        specs: The spec of each leaf.
+        paths: Where each leaf is, for messages.
+        fixed: Positions of the leaves that have one shape, and so live in arrays.
+        variable: Positions of the others, which travel as values.
+    """
+
+    def __init__(self, time_step_spec: ts.TimeStep) -> None:
+        self._fields = [
+            nest.Structure(getattr(time_step_spec, field), field)
+            for field in ts.TimeStep._fields
+        ]
+        self.specs = [spec for field in self._fields for spec in field.specs]
+        self.paths = [path for field in self._fields for path in field.paths]
+        self.fixed, self.variable = split_variable(self.specs)
+        _, self._flat_reward, self._flat_discount, self._flat_observation = (
+            field.flatten for field in self._fields
+        )
+
+        self._has_plain_fields = self.paths[:3] == list(ts.TimeStep._fields[:3])
+        self._pack_observation = self._fields[3].pack
+
+    def flatten(self, time_step: Any) -> list[Any]:
+        """Returns the leaves of a time step.
+
+        Raises:
+            MisfitError: If it is no time step, or differs in structure.
+        """
+        try:
+            step_type, reward, discount, observation = time_step
+            return [
+                step_type,
+                *self._flat_reward(reward),
+                *self._flat_discount(discount),
+                *self._flat_observation(observation),
+            ]
+        except (TypeError, ValueError) as error:
+            if not isinstance(time_step, tuple) or len(time_step) != 4:  # pyright: ignore[reportUnknownArgumentType]
+                raise MisfitError(
+                    f"expected a TimeStep, got {time_step!r:.200}: return what "
+                    "time_step.restart(), transition() or termination() makes."
+                ) from None
+            raise MisfitError(str(error)) from None
+
+    def pack(self, leaves: Sequence[Any], make: Callable[..., Any]) -> Any:
+        """Returns `make(step_type, reward, discount, observation)` with the leaves."""
+        if self._has_plain_fields:
+            return make(*leaves[:3], self._pack_observation(leaves[3:]))
+        start = 0
+        fields: list[Any] = []
+        for field in self._fields:
+            end = start + len(field.specs)
+            fields.append(field.pack(leaves[start:end]))
+            start = end
+        return make(*fields)
+
+
+class RowWriter:
+    """Writes time steps into rows, and keeps the values that fit into no array.
+
+    Attributes:
+        extras: For each variable leaf what each row last wrote, as an array of its
+            own; for a row that is batched, a list of arrays.
+    """
+
+    def __init__(
+        self,
+        structure: TimeStepStructure,
+        arrays: Sequence[Array],
+        num_rows: int,
+        *,
+        validate: bool,
+    ) -> None:
+        """Composes the writing functions.
+
+        Args:
+            structure: The time step of one row.
+            arrays: For each fixed leaf an array `[num_rows, ...]`.
+            num_rows: Rows served here.
+            validate: Whether arrays of another dtype are refused; else they are cast.
+        """
+        self._flatten = structure.flatten
+        self.extras: dict[int, list[Any]] = {
+            position: [None] * num_rows for position in structure.variable
+        }
+        by_position = dict(zip(structure.fixed, arrays, strict=True))
+        self._single: list[_Write] = []
+        self._batched: list[_Write] = []
+        for position, spec in enumerate(structure.specs):
+            path = structure.paths[position]
+            fit = _Fit(spec, path, validate)
+            if position in by_position:
+                array = by_position[position]
+                self._single.append(_array_writer(array, fit))
+                self._batched.append(_block_writer(array, fit))
+            else:
+                values = self.extras[position]
+                self._single.append(_value_writer(values, fit))
+                self._batched.append(_values_writer(values, fit))
+
+    def write(self, row: int, time_step: Any) -> None:
+        """Writes one time step; raises MisfitError, with the path, if it is wrong."""
+        leaves = self._flatten(time_step)
+        for write, leaf in zip(self._single, leaves, strict=True):
+            write(row, leaf)
+
+    def write_block(self, rows: slice, time_step: Any) -> None:
+        """Writes the time step of a batched environment into all of its rows."""
+        leaves = self._flatten(time_step)
+        for write, leaf in zip(self._batched, leaves, strict=True):
+            write(rows, leaf)
+
+
+def split_variable(
+    leaf_specs: Sequence[array_spec.ArraySpec],
+) -> tuple[list[int], list[int]]:
+    """Returns the positions of leaves of one size, and those of all others.
+
+    Python objects count as variable: a pointer means nothing to another process.
+    """
+    variable = [
+        position
+        for position, spec in enumerate(leaf_specs)
+        if spec.is_variable or spec.dtype.hasobject
+    ]
+    fixed = [n for n in range(len(leaf_specs)) if n not in set(variable)]
+    return fixed, variable
+
+
+class _Fit:
+    """What a leaf has to look like."""
+
+    def __init__(self, spec: array_spec.ArraySpec, path: str, validate: bool) -> None:
+        self.shape, self.dtype = spec.shape, spec.dtype
+        self._path, self._validate = path, validate
+
+    def conform(self, value: Any, batch: tuple[int, ...] = ()) -> Array:
+        """Returns `value` as an array of shape `(*batch, *shape)`."""
+        shape = (*batch, *self.shape)
+        try:
+            array = casting.as_dtype(value, self.dtype)
+        except ValueError:  # A ragged list.
+            raise self._misfit(shape, f"{value!r:.200}") from None
+        fits = len(array.shape) == len(shape) and all(
+            expected in (None, found)
+            for expected, found in zip(shape, array.shape, strict=True)
+        )
+        if fits and (array.dtype == self.dtype or not self._validate):
+            return array.astype(self.dtype, copy=False)
+        raise self._misfit(shape, f"{array.dtype} of shape {array.shape}")
+
+    def _misfit(self, shape: tuple[int | None, ...], found: str) -> MisfitError:
+        return MisfitError(
+            f"{self._path} does not fit its spec: expected {self.dtype} of shape "
+            f"{shape}, got {found}."
+        )
+
+
+def _array_writer(array: Array, fit: _Fit) -> _Write:
+    shape, dtype, scalar = fit.shape, fit.dtype, fit.dtype.type
+    constants = {id(constant) for constant in _CONSTANTS}
+    written: list[Any] = [None] * len(array)
+
+    def write_scalar(row: Any, value: Any) -> None:
+        if value is written[row]:
+            return  # The same constant as in the last step is there already.
+        if type(value) is scalar or (
+            type(value) is np.ndarray and value.dtype == dtype and value.shape == shape
+        ):
+            array[row] = value
+        else:
+            array[row] = fit.conform(value)
+        written[row] = value if id(value) in constants else None
+
+    def write(row: Any, value: Any) -> None:
+        if type(value) is np.ndarray and value.dtype == dtype and value.shape == shape:
+            array[row] = value
+        else:
+            array[row] = fit.conform(value)
+
+    return write_scalar if shape == () else write
+
+
+def _block_writer(array: Array, fit: _Fit) -> _Write:
+    def write(rows: Any, value: Any) -> None:
+        array[rows] = fit.conform(value, (rows.stop - rows.start,))
+
+    return write
+
+
+def _value_writer(values: list[Any], fit: _Fit) -> _Write:
+    def write(row: Any, value: Any) -> None:
+        values[row] = np.array(fit.conform(value), fit.dtype)
+
+    return write
+
+
+def _values_writer(values: list[Any], fit: _Fit) -> _Write:
+    def write(rows: Any, value: Any) -> None:
+        if len(value) != rows.stop - rows.start:
+            raise MisfitError(
+                f"expected {rows.stop - rows.start} arrays, one for each row, for a "
+                f"leaf whose size varies, got {len(value)}."
+            )
+        values[rows] = [np.array(fit.conform(row), fit.dtype) for row in value]
+
+    return write
