@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import parallel_envs
+
 project = "parallel_envs"
 author = "The parallel_envs authors"
-release = "0.1.0"
+release = parallel_envs.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build"]

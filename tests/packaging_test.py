@@ -15,6 +15,8 @@ import zipfile
 
 import pytest
 
+import parallel_envs
+
 ROOT = pathlib.Path(__file__).parent.parent
 
 
@@ -76,6 +78,10 @@ def test_wheel_is_the_same_built_in_place_and_through_the_sdist(built: Built) ->
     in_place = wheel_files(built.wheel_in_place)
 
     assert in_place == wheel_files(built.wheel_through_sdist)
+
+
+def test_version_is_the_one_that_the_package_tells(built: Built) -> None:
+    assert built.sdist.name == f"parallel_envs-{parallel_envs.__version__}.tar.gz"
 
 
 def test_sdist_has_specs_at_its_top_and_what_the_build_needs(built: Built) -> None:
