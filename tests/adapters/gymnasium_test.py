@@ -235,12 +235,23 @@ def test_a_reward_space_gives_the_shape_of_rewards_through_wrappers() -> None:
     assert steps[2].discount == 0.0
 
 
-@pytest.mark.parametrize("kind", [Sampling, Rewarding])
-def test_a_reward_of_another_shape_is_refused(kind: Any) -> None:
-    env = from_gymnasium(kind(reward=np.zeros(3)))
+@pytest.mark.parametrize(
+    ("kind", "reward", "expected", "found"),
+    [
+        (Sampling, np.zeros(3), r"\(\)", r"\(3,\)"),
+        (Rewarding, np.zeros(3), r"\(2,\)", r"\(3,\)"),
+        (Rewarding, 0.0, r"\(2,\)", r"\(\)"),
+    ],
+)
+def test_a_reward_of_another_shape_is_refused(
+    kind: Any, reward: Any, expected: str, found: str
+) -> None:
+    env = from_gymnasium(kind(reward=reward))
     env.reset()
 
-    with pytest.raises(ValueError, match=r"reward: expected shape .* of shape \(3,\)"):
+    with pytest.raises(
+        ValueError, match=f"reward: expected shape {expected}, got .* of shape {found}"
+    ):
         env.step(0)
 
 

@@ -142,6 +142,7 @@ def test_what_this_program_registered_can_be_made_where_it_is_not() -> None:
             "cartpole-v1",
             r"there is no 'cartpole-v1' in Gymnasium; the nearest \w+ 'Car",
         ),
+        ("PENDULUM-V1", "the nearest are 'Pendulum-v1'"),
         ("CartPole", "the nearest are 'CartPole-v1'"),
         ("gymnasium:Pendulum-v7", "'Pendulum-v7' in Gymnasium; the nearest .*um-v1'"),
         ("ours/Qzx-v0", "in Gymnasium. What another package registers needs its mod"),

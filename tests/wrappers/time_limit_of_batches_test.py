@@ -125,6 +125,17 @@ def test_steps_of_a_batch_are_not_changed_afterwards(batch: Any) -> None:
         np.testing.assert_equal(step.observation, copy)
 
 
+def test_what_the_batch_itself_keeps_is_not_written_to(batch: Any) -> None:
+    inner = batch([lambda: Counting(length=2), lambda: Counting(length=99)])
+
+    with TimeLimit(inner, 3) as limited:
+        limited.reset()
+        steps = [limited.step(np.zeros(2, np.int64)) for _ in range(4)]
+
+        assert steps[-1].step_type.tolist() == [1, 0]
+        assert inner.current_time_step().step_type.tolist() == [1, 1]
+
+
 def test_rows_with_leaves_of_varying_size_are_limited_too(batch: Any) -> None:
     makers = [lambda n=n: environments.VariableSize(length=n) for n in (2, 99)]
 
