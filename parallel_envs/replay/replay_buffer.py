@@ -86,6 +86,16 @@ class ReplayBuffer:
         self._seen = self._new_seen_keys()
         self._counters = dict.fromkeys(_COUNTERS, 0)
 
+    @property
+    def capacity(self) -> int:
+        """Steps kept of each stream."""
+        return self._capacity
+
+    @property
+    def num_streams(self) -> int:
+        """Number of streams."""
+        return self._num_streams
+
     def add_batch(self, items: Nest, streams: npt.ArrayLike | None = None) -> None:
         """Adds one row to each stream, or rows to the streams that are named.
 

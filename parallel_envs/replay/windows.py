@@ -118,7 +118,7 @@ def _goes_on(
     """Returns whether the row `ahead` of each is stored and of the same episode."""
     later = rows + ahead
     stored = later < index.written[streams]
-    # A row that is not there would be looked up in the slot of another one.
+    # The slot of a row that is not there yet may lie beyond the columns made so far.
     later = np.where(stored, later, rows)
     same: npt.NDArray[np.bool_]
     same = index.segments(streams, rows) == index.segments(streams, later)

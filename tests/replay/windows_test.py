@@ -33,6 +33,15 @@ def test_an_episode_cut_without_its_last_step_is_open() -> None:
     assert steps.tolist() == [0, 0, 2, 1, 0]
 
 
+def test_the_newest_row_has_none_after_it_wherever_it_lies() -> None:
+    index = streams.Streams(1, 1000)
+    for count in range(1, 600):
+        index.append(np.array([0]), np.zeros(1, np.uint8))
+        newest = np.array([count - 1])
+
+        assert not windows.of_length(index, 2)(np.array([0]), newest).any()
+
+
 def test_nothing_is_drawn_where_nothing_is_accepted() -> None:
     index = index_of(*[FIRST] * 90)
     generator = np.random.default_rng(0)
