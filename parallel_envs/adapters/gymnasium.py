@@ -33,7 +33,7 @@ def from_gymnasium(
 
     Args:
         env: A single environment, with any wrappers but those that reset by themselves.
-        discount: That of every step but a termination, in [0, 1].
+        discount: That of every step after FIRST but a termination, in [0, 1].
 
     Raises:
         TypeError: If `env` is something else, a vector environment too, or if one of
