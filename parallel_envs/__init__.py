@@ -1,8 +1,8 @@
 """Reinforcement learning environments, many at once, in processes of their own.
 
     >>> import parallel_envs as pe
-    >>> from parallel_envs.testing.environments import CountingEnvironment
-    >>> with pe.ParallelPyEnvironment([CountingEnvironment] * 8) as env:
+    >>> from parallel_envs.testing import environments
+    >>> with pe.ParallelPyEnvironment([environments.Counting] * 8) as env:
     ...     time_step = env.reset()
     >>> time_step.observation.shape
     (8, 3)

@@ -130,7 +130,8 @@ def _cast(
     path: str,
     validate: bool,
 ) -> Array:
-    if array.dtype.hasobject and not dtype.hasobject:
+    is_wider = array.dtype.kind == "c" and dtype.kind != "c"
+    if is_wider or (array.dtype.hasobject and not dtype.hasobject):
         raise _misfit(path, dtype, shape, array)
     try:
         with np.errstate(all="ignore"):

@@ -203,10 +203,8 @@ class EnvironmentRows:
         else:
             actions = self._actions.of(self._slots, extras)
             failures = tuple(filter(None, self._map(_Slot.step, self._slots, actions)))
-        values = self._writer.extras
-        if failures or values:
-            return Report(failures, values or None)
-        return None
+        extras = self._writer.take_extras()
+        return Report(failures, extras) if failures or extras else None
 
     def request(self, name: str, *arguments: Any) -> Any:
         """Does what a method of `requests.py` says, on one environment."""

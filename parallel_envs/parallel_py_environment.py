@@ -22,8 +22,8 @@ class ParallelPyEnvironment(EnvironmentBatch):
     """Runs environments in processes of their own, and steps them as one batch.
 
     >>> import numpy as np
-    >>> from parallel_envs.testing.environments import CountingEnvironment
-    >>> with ParallelPyEnvironment([CountingEnvironment] * 2) as env:
+    >>> from parallel_envs.testing import environments
+    >>> with ParallelPyEnvironment([environments.Counting] * 2) as env:
     ...     time_step = env.reset()
     ...     time_step = env.step(np.zeros(2, np.int64))
     >>> time_step.reward
@@ -201,7 +201,10 @@ def _check_context(context: Any, num_workers: int) -> None:
 def _checked_preload(
     preload: Any, context: str | None, num_workers: int
 ) -> tuple[str, ...]:
-    if isinstance(preload, str) or not all(isinstance(name, str) for name in preload):
+    if not isinstance(preload, (list, tuple)) or not all(
+        isinstance(name, str)
+        for name in preload  # pyright: ignore[reportUnknownVariableType]
+    ):
         raise TypeError(f"preload: expected a list of module names, got {preload!r}.")
     modules = tuple(preload)
     if modules and (num_workers == 0 or context in ("spawn", "fork")):

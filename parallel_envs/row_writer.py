@@ -95,12 +95,7 @@ class TimeStepStructure:
 
 
 class RowWriter:
-    """Writes time steps into rows, and keeps the values that fit into no array.
-
-    Attributes:
-        extras: For each variable leaf what each row last wrote, as an array of its
-            own; for a row that is batched, a list of arrays.
-    """
+    """Writes time steps into rows, and keeps the values that fit into no array."""
 
     def __init__(
         self,
@@ -119,7 +114,7 @@ class RowWriter:
             validate: Whether arrays of another dtype are refused; else they are cast.
         """
         self._flatten = structure.flatten
-        self.extras: dict[int, list[Any]] = {
+        self._extras: dict[int, list[Any]] = {
             position: [None] * num_rows for position in structure.variable
         }
         by_position = dict(zip(structure.fixed, arrays, strict=True))
@@ -133,9 +128,16 @@ class RowWriter:
                 self._single.append(_array_writer(array, fit))
                 self._batched.append(_block_writer(array, fit))
             else:
-                values = self.extras[position]
+                values = self._extras[position]
                 self._single.append(_value_writer(values, fit))
                 self._batched.append(_values_writer(values, fit))
+
+    def take_extras(self) -> dict[int, list[Any]] | None:
+        """Returns for each variable leaf what every row last wrote; None where none.
+
+        Each is an array of its own, which nobody writes into again.
+        """
+        return {n: list(rows) for n, rows in self._extras.items()} or None
 
     def write(self, row: int, time_step: Any) -> None:
         """Writes one time step; raises MisfitError, with the path, if it is wrong."""

@@ -65,7 +65,8 @@ class WorkerRows:
                 start_serially=start_serially,
             )
         except (MakeFailed, WorkerGone, NurseryError) as error:
-            raise self._start_error(error) from None
+            told = self._start_error(error)
+            raise told from told.__cause__
         self.descriptions = self._introduced()
         self._firsts = first_rows(self.descriptions)
         self._spans = [
@@ -118,7 +119,8 @@ class WorkerRows:
         except WorkerGone as gone:
             raise self._request_error(index, name, gone) from None
         if isinstance(answer, RemoteError):
-            raise self._request_error(index, name, answer)
+            error = self._request_error(index, name, answer)
+            raise error from error.__cause__
         return answer
 
     def forget(self, number: int) -> None:
@@ -138,7 +140,8 @@ class WorkerRows:
         try:
             self._pool.replace_dead()
         except (MakeFailed, WorkerGone, NurseryError) as error:
-            raise self._start_error(error) from None
+            told = self._start_error(error)
+            raise told from told.__cause__
         for index, (old, new) in enumerate(
             zip(self.descriptions, self._introduced(), strict=True)
         ):

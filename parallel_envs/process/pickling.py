@@ -8,6 +8,7 @@ make them: the reader has no file to import them from.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import pickle
 import sys
@@ -117,26 +118,27 @@ _FOUND = _Found()
 
 
 def _is_found(module: types.ModuleType) -> bool:
-    file = getattr(module, "__file__", None)
-    if file is None:
-        return module.__spec__ is not None  # Built in, or a namespace package.
+    """Looks for the module, and for the packages it is in, as an import would.
+
+    `importlib.util.find_spec` answers from `sys.modules`, which the reader lacks.
+    """
     parent, _, _ = module.__name__.rpartition(".")
-    try:
-        if parent and parent not in sys.modules:
+    path: Any = None
+    if parent:
+        package = sys.modules.get(parent)
+        if package is None or not _is_importable(package):
             return False
-        spec = _find_on_path(module.__name__)
-    except (ImportError, AttributeError, ValueError):
-        return False
-    return spec is not None and spec.origin == getattr(module.__spec__, "origin", file)
+        path = getattr(package, "__path__", None)
+    spec = _find_spec(module.__name__, path)
+    expected = getattr(module.__spec__, "origin", getattr(module, "__file__", None))
+    return spec is not None and spec.origin == expected
 
 
-def _find_on_path(name: str) -> Any:
-    # `importlib.util.find_spec` answers from `sys.modules`, which the reader lacks.
-    parent, _, _ = name.rpartition(".")
-    path = sys.modules[parent].__path__ if parent else None
+def _find_spec(name: str, path: Any) -> Any:
     for finder in sys.meta_path:
         find_spec = getattr(finder, "find_spec", None)
-        spec = find_spec(name, path) if find_spec else None
-        if spec is not None:
-            return spec
+        with contextlib.suppress(ImportError, AttributeError, ValueError):
+            spec = find_spec(name, path) if find_spec else None
+            if spec is not None:
+                return spec
     return None

@@ -177,7 +177,6 @@ class WorkerPool:
         Raises:
             ClosedError: If the pool is closed, or gets closed meanwhile.
         """
-        self._check_open()
         self.settle()
         if self.dead:
             return {}
@@ -236,6 +235,7 @@ class WorkerPool:
             WorkerGone: If the worker died before it answered.
             ClosedError: If the pool is closed, or gets closed meanwhile.
         """
+        self._check_open()
         worker = self._workers[self._asked[number]]
         while number not in self._answers:
             if worker.is_dead:
@@ -252,6 +252,7 @@ class WorkerPool:
 
     def settle(self) -> None:
         """Waits until no living worker is at anything, and drains the bells."""
+        self._check_open()
         if not self._is_dirty:
             return
         pings = [
@@ -388,7 +389,8 @@ class WorkerPool:
         """Handles what happens next, which must not be the nursery's end."""
         if self._nursery is None:
             raise NurseryError(
-                self._complaint or "the process that starts workers died"
+                self._complaint or "the process that starts workers died",
+                is_refusal=self._complaint is not None,
             )
         self._pump()
 

@@ -1,0 +1,166 @@
+"""A run of `collect`, from the start of the workers to the summary."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import traceback
+from importlib import metadata
+from typing import Any
+
+from parallel_envs import errors
+from parallel_envs.cli import environments, equipment, policies, usage
+from parallel_envs.cli.equipment import Equipment
+from parallel_envs.cli.interruptions import Interrupted, Interruptions
+from parallel_envs.cli.progress import Progress
+from parallel_envs.cli.recorder import Recorder
+from parallel_envs.cli.report import Report
+from parallel_envs.cli.run_folder import RunFolder
+from parallel_envs.cli.settings import Settings
+from parallel_envs.cli.stopwatch import Stopwatch
+from parallel_envs.cli.timed_policy import TimedPolicy
+from parallel_envs.drivers import PyDriver
+from parallel_envs.summaries import SummaryWriter
+
+
+def run(
+    settings: Settings,
+    folder: RunFolder,
+    constructor: environments.Constructor,
+    maker: policies.Maker,
+) -> int:
+    """Collects, saves, prints the summary, and returns the exit code.
+
+    Raises:
+        UsageError: If it turns out that settings do not fit.
+        RunError: If an environment, the policy or the disk has failed. What was
+            collected before is saved, if that can be.
+    """
+    if settings.is_reached(folder.num_steps, folder.num_episodes):
+        usage.say(
+            f"The run in {folder.path} is finished. A larger --num_steps or "
+            "--num_episodes goes on with it."
+        )
+        return 0
+    with Interruptions() as interruptions:
+        try:
+            _collect(settings, folder, constructor, maker, interruptions)
+        except Interrupted:
+            usage.say(_farewell(folder))
+        except (errors.WorkerError, OSError, ValueError) as error:
+            raise usage.RunError(str(error)) from error
+        except (usage.UsageError, usage.RunError):
+            raise
+        except Exception as error:
+            lines = traceback.format_exception(error)
+            raise usage.RunError(f"{error!r}.\n{''.join(lines)}") from error
+        return interruptions.exit_code
+
+
+def _collect(
+    settings: Settings,
+    folder: RunFolder,
+    constructor: environments.Constructor,
+    maker: policies.Maker,
+    interruptions: Interruptions,
+) -> None:
+    stopwatch = Stopwatch()
+    usage.say(_announcement(settings, folder))
+    with contextlib.ExitStack() as stack:
+        with interruptions.obeyed():
+            parts = equipment.start(settings, folder, constructor, maker, stack)
+        folder.begin(_config(settings), parts.tally.to_json())
+        writer = stack.enter_context(SummaryWriter(folder.path))
+        recorder = Recorder(
+            settings=settings,
+            buffer=parts.buffer,
+            tally=parts.tally,
+            folder=folder,
+            writer=writer,
+            progress=Progress(settings),
+            interruptions=interruptions,
+            stopwatch=stopwatch,
+        )
+        num_steps_before = parts.tally.num_steps
+        start = stopwatch.lap("start")
+        error = _drive(parts, recorder)
+        loop_seconds = time.perf_counter() - start
+        interruptions.notice = "Saving what was collected. Once more gives that up."
+        recorder.finish()
+        report = Report(
+            outcome=_outcome(error),
+            tally=parts.tally,
+            num_steps=parts.tally.num_steps - num_steps_before,
+            loop_seconds=loop_seconds,
+            seconds=stopwatch.seconds,
+            rows=len(parts.buffer),
+            nbytes=parts.buffer.nbytes,
+        )
+        folder.write_summary(report.to_json())
+    report.print()
+    if error is not None:
+        raise error
+
+
+def _drive(parts: Equipment, recorder: Recorder) -> BaseException | None:
+    """Steps until a limit is reached, and returns what has ended it before, if any."""
+    settings, tally = recorder.settings, parts.tally
+    if settings.is_reached(tally.num_steps, tally.num_episodes):
+        return None
+    driver = PyDriver(
+        parts.env,
+        TimedPolicy(parts.policy, settings.policy, recorder.stopwatch),
+        [recorder],
+        max_steps=_left(settings.num_steps, tally.num_steps),
+        max_episodes=_left(settings.num_episodes, tally.num_episodes),
+    )
+    try:
+        with recorder.progress, recorder.interruptions.obeyed():
+            driver.run(parts.time_step)
+    except (Exception, Interrupted) as error:
+        return error
+    return None
+
+
+def _left(limit: int | None, done: int) -> int | None:
+    return None if limit is None else limit - done
+
+
+def _outcome(error: BaseException | None) -> str:
+    if error is None:
+        return "finished"
+    return "interrupted" if isinstance(error, Interrupted) else "failed"
+
+
+def _announcement(settings: Settings, folder: RunFolder) -> str:
+    workers = settings.num_envs
+    if settings.num_workers is not None:
+        workers = min(workers, settings.num_workers)
+    where = f"{workers} processes" if workers else "this process"
+    verb = "Collecting"
+    if folder.config is not None:
+        verb = f"Going on after {folder.num_steps:,} steps"
+    elif settings.resume:
+        verb = "There is no run yet: collecting"
+    return (
+        f"{verb} with {settings.num_envs} {settings.env} in {where}, "
+        f"into {folder.path}."
+    )
+
+
+def _farewell(folder: RunFolder) -> str:
+    if folder.config is None:
+        return "Interrupted before the first step."
+    return (
+        "Interrupted. This goes on with it: "
+        f"parallel-envs collect --resume --logdir={folder.path}"
+    )
+
+
+def _config(settings: Settings) -> dict[str, Any]:
+    packages = ("parallel-envs", "numpy", "gymnasium")
+    versions = {}
+    for package in packages:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            versions[package] = metadata.version(package)
+    return {"settings": settings.to_json(), "versions": versions}

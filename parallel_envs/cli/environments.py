@@ -1,0 +1,78 @@
+"""What `--env` names, and what its mistakes look like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from parallel_envs import errors, suites
+from parallel_envs.cli import usage
+from parallel_envs.cli.settings import Settings
+from parallel_envs.parallel_py_environment import ParallelPyEnvironment
+from parallel_envs.py_environment import PyEnvironment
+
+Constructor = Callable[[], PyEnvironment]
+
+
+def constructor(name: str) -> Constructor:
+    """Returns what makes the environment called `name`.
+
+    Raises:
+        UsageError: If there is no such environment, or a package for it is missing.
+    """
+    try:
+        return suites.constructor(name)
+    except (ImportError, ValueError) as error:
+        raise _usage_error(str(error)) from error
+
+
+def start(make: Constructor, settings: Settings) -> ParallelPyEnvironment:
+    """Returns the environments, started.
+
+    Raises:
+        UsageError: If settings do not fit together, or if it turns out in a worker that
+            the name is wrong.
+        WorkerError: If an environment could not be made for another reason.
+    """
+    try:
+        return ParallelPyEnvironment(
+            [make] * settings.num_envs,
+            start_serially=False,
+            num_workers=settings.num_workers,
+            context=settings.context,
+            preload=_preloaded(make, settings),
+        )
+    except errors.WorkerError as error:
+        complaint = _complaint_about_name(error, settings.env or "")
+        if complaint is None:
+            raise
+        raise _usage_error(complaint) from error
+    except (TypeError, ValueError) as error:
+        raise usage.UsageError(f"--{error}") from error
+
+
+def _preloaded(make: Constructor, settings: Settings) -> tuple[str, ...]:
+    if settings.preload is not None:
+        return settings.preload
+    has_nursery = settings.context in (None, "forkserver") and settings.num_workers != 0
+    is_of_gymnasium = type(make).__module__.endswith(".gymnasium_suite")
+    return ("gymnasium",) if has_nursery and is_of_gymnasium else ()
+
+
+def _complaint_about_name(error: errors.WorkerError, name: str) -> str | None:
+    """Returns what was wrong with the name, if that was it.
+
+    Modules of a name are imported in workers only, so that it shows only there, as the
+    last line of a traceback, whether a module has what is asked of it.
+    """
+    _, _, last_line = error.remote_traceback.rstrip().rpartition("\n")
+    kind, _, message = last_line.partition(": ")
+    module = name.partition(":")[0]
+    if kind.startswith("gymnasium.error.") or message.startswith("name: "):
+        return message
+    if kind == "ModuleNotFoundError" and f"'{module}'" in message.partition(";")[0]:
+        return message
+    return None
+
+
+def _usage_error(message: str) -> usage.UsageError:
+    return usage.UsageError(f"--env: {message.removeprefix('name: ')}")

@@ -1,0 +1,196 @@
+"""The flags of `collect`, and the settings that they make."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from absl import flags
+
+from parallel_envs.cli import usage
+from parallel_envs.cli.settings import DEFAULT_NUM_STEPS, Settings
+
+_METAVARS = {
+    "env": "NAME",
+    "num_workers": "N",
+    "num_steps": "N",
+    "num_episodes": "N",
+    "policy": "MODULE:FUNCTION",
+    "seed": "N",
+    "logdir": "DIR",
+    "replay_capacity": "N",
+    "context": "KIND",
+    "preload": "MODULE,...",
+}
+_GREATEST_SEED = 2**32 - 1
+
+
+def help_text() -> str:
+    """Returns the flags in their groups."""
+    return usage.flags_text(_defined(), _METAVARS)
+
+
+def parse(arguments: Sequence[str]) -> tuple[Settings, frozenset[str]]:
+    """Returns the settings, and the names of the flags that were given.
+
+    Raises:
+        UsageError: If a flag or its value is wrong.
+    """
+    values = _defined()
+    given = usage.parse(values, arguments)
+    found = values.flag_values_dict()
+    if not math.isfinite(found["save_every"]):
+        raise usage.UsageError(f"--save_every={found['save_every']}: expected seconds.")
+    if not given & {"num_steps", "num_episodes"}:
+        found["num_steps"] = DEFAULT_NUM_STEPS
+    if found["preload"] is not None:
+        found["preload"] = tuple(found["preload"])
+    found["policy"] = found["policy"] or "random"
+    return Settings(**{name: found[name] for name in found}), given
+
+
+def _defined() -> flags.FlagValues:
+    """Returns flags of our own, apart from those that other libraries define."""
+    values = flags.FlagValues()
+    _define_what_runs(values)
+    _define_how_long(values)
+    _define_what_is_kept(values)
+    _define_processes(values)
+    return values
+
+
+def _define_what_runs(values: flags.FlagValues) -> None:
+    group = "What runs"
+    flags.DEFINE_string(
+        "env",
+        None,
+        "Environment: a name of Gymnasium, as CartPole-v1 or package:Name-v0; or "
+        "module:function, which returns an environment.",
+        flag_values=values,
+        module_name=group,
+    )
+    flags.DEFINE_integer(
+        "num_envs",
+        8,
+        "How many environments step as one batch.",
+        lower_bound=1,
+        flag_values=values,
+        module_name=group,
+    )
+    flags.DEFINE_string(
+        "policy",
+        None,
+        "A function (time_step_spec, action_spec) that returns a PyPolicy, or a "
+        "function from a batched time step to actions; the class of a policy is one. "
+        "If it has an argument seed it is given one, where --seed is. By default "
+        "actions are random.",
+        flag_values=values,
+        module_name=group,
+    )
+    flags.DEFINE_integer(
+        "seed",
+        None,
+        "Makes environments and policy draw the same again. By default no two runs do.",
+        lower_bound=0,
+        upper_bound=_GREATEST_SEED,
+        flag_values=values,
+        module_name=group,
+    )
+
+
+def _define_how_long(values: flags.FlagValues) -> None:
+    group = "How long (what is reached first)"
+    flags.DEFINE_integer(
+        "num_steps",
+        None,
+        "Steps in all environments together, without those that only begin an "
+        f"episode. {DEFAULT_NUM_STEPS} unless --num_episodes is given.",
+        lower_bound=1,
+        flag_values=values,
+        module_name=group,
+    )
+    flags.DEFINE_integer(
+        "num_episodes",
+        None,
+        "Episodes that end, in all environments together.",
+        lower_bound=1,
+        flag_values=values,
+        module_name=group,
+    )
+
+
+def _define_what_is_kept(values: flags.FlagValues) -> None:
+    group = "What is kept"
+    flags.DEFINE_string(
+        "logdir",
+        None,
+        "Folder for the replay (replay/), TensorBoard files, config.json and "
+        "summary.json. By default runs/NAME-TIME, a new one.",
+        flag_values=values,
+        module_name=group,
+    )
+    flags.DEFINE_bool(
+        "resume",
+        False,
+        "Goes on with the run in --logdir, until the limits are reached in all. Flags "
+        "that are not given are as in that run; --env and --num_envs must be. Begins "
+        "a run if there is none yet.",
+        flag_values=values,
+        module_name=group,
+    )
+    flags.DEFINE_integer(
+        "replay_capacity",
+        None,
+        "Rows that the replay keeps, of all environments together: the latest ones. By "
+        "default all, as far as they fit in 4 GiB; how much that is is told.",
+        lower_bound=1,
+        flag_values=values,
+        module_name=group,
+    )
+    flags.DEFINE_float(
+        "save_every",
+        60.0,
+        "Seconds between savings of the replay while the run goes on, at most a tenth "
+        "of the time being spent on them; 0 saves at the end only.",
+        lower_bound=0,
+        flag_values=values,
+        module_name=group,
+    )
+    flags.DEFINE_integer(
+        "summary_interval",
+        1000,
+        "Steps between points in TensorBoard; 0 for none.",
+        lower_bound=0,
+        flag_values=values,
+        module_name=group,
+    )
+
+
+def _define_processes(values: flags.FlagValues) -> None:
+    group = "Processes"
+    flags.DEFINE_integer(
+        "num_workers",
+        None,
+        "Processes over which the environments are spread; 0 for this one. By default "
+        "one for each environment.",
+        lower_bound=0,
+        flag_values=values,
+        module_name=group,
+    )
+    flags.DEFINE_enum(
+        "context",
+        None,
+        ["forkserver", "spawn", "fork"],
+        "How they start: forkserver (the default), spawn or fork; see "
+        "ParallelPyEnvironment.",
+        flag_values=values,
+        module_name=group,
+    )
+    flags.DEFINE_list(
+        "preload",
+        None,
+        "Modules imported once, before workers are forked. By default gymnasium for "
+        "its environments; '' for none.",
+        flag_values=values,
+        module_name=group,
+    )

@@ -1,0 +1,110 @@
+"""The command `parallel-envs`: finds the module of a command, and turns ends into codes.
+
+Exit codes are 0 when all went well, 1 when something failed on the way, 2 when what was
+asked for cannot be done as it was written, and 128 plus the number of a signal.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import NoReturn, Protocol, cast
+
+from parallel_envs.cli import usage
+
+_COMMANDS = {"collect": "runs environments and a policy, and keeps what happens"}
+"""Each command is the module of its name in this package, imported when it is asked."""
+
+
+class Command(Protocol):
+    """What the module of a command has."""
+
+    def help_text(self) -> str:
+        """Returns what the command does, and its flags."""
+        ...
+
+    def main(self, arguments: Sequence[str]) -> int:
+        """Does it, and returns the exit code."""
+        ...
+
+
+def run() -> NoReturn:
+    """Does what the command line says, and exits."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Does what the arguments say, and returns the exit code.
+
+    Args:
+        arguments: What was written after the name of the program.
+    """
+    prefix = "parallel-envs"
+    try:
+        if not arguments:
+            raise usage.UsageError(
+                "no command was given; parallel-envs --help tells all."
+            )
+        name, *rest = arguments
+        if usage.asks_for_help([name]):
+            print(_help_text())
+            return 0
+        if name == "--version":
+            print(f"parallel-envs {_version()}")
+            return 0
+        command = _command(name)
+        prefix = f"parallel-envs {name}"
+        if usage.asks_for_help(rest):
+            print(command.help_text())
+            return 0
+        _import_from_working_directory()
+        return command.main(rest)
+    except usage.UsageError as error:
+        print(f"{prefix}: {usage.one_line(error)}", file=sys.stderr)
+        return 2
+    except usage.RunError as error:
+        print(f"{prefix}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+
+
+def _command(name: str) -> Command:
+    if name not in _COMMANDS:
+        kind = "flag before the command" if name.startswith("-") else "command"
+        raise usage.UsageError(
+            f"there is no {kind} {name!r}; the commands are: {', '.join(_COMMANDS)}."
+        )
+    return cast(Command, importlib.import_module(f"parallel_envs.cli.{name}"))
+
+
+def _help_text() -> str:
+    width = max(map(len, _COMMANDS))
+    commands = [f"  {name:{width}}  {what}" for name, what in _COMMANDS.items()]
+    head = [
+        "usage: parallel-envs COMMAND [flags]",
+        "",
+        "Many reinforcement learning environments as one, in parallel.",
+        "",
+        *commands,
+        "",
+        "parallel-envs COMMAND --help tells the flags of one, --version the version.",
+    ]
+    texts = [_command(name).help_text() for name in _COMMANDS]
+    return "\n\n".join(["\n".join(head), *texts])
+
+
+def _version() -> str:
+    from importlib import metadata
+
+    return metadata.version("parallel-envs")
+
+
+def _import_from_working_directory() -> None:
+    """Lets names of modules mean files that lie here, as `python -m` does."""
+    here = os.getcwd()
+    if here not in sys.path and "" not in sys.path:
+        sys.path.insert(0, here)

@@ -1,0 +1,113 @@
+"""What a run ends with: a summary for people, and the same for programs."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import rich.box
+import rich.console
+import rich.table
+
+from parallel_envs.cli.numbers import formatted, num_bytes
+from parallel_envs.cli.tally import NUM_LATEST, Tally
+
+_BAR_WIDTH = 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """How a run went.
+
+    Attributes:
+        outcome: "finished", "interrupted" or "failed".
+        tally: Counts of the run, from all times that it was gone on with.
+        num_steps: Steps of this time.
+        loop_seconds: How long those took, without start and last saving.
+        seconds: Where the time went, by name.
+        rows: What is in the replay.
+        nbytes: Memory that it takes.
+    """
+
+    outcome: str
+    tally: Tally
+    num_steps: int
+    loop_seconds: float
+    seconds: dict[str, float]
+    rows: int
+    nbytes: int
+
+    @property
+    def steps_per_second(self) -> float:
+        """Steps of this time, in all environments together."""
+        return self.num_steps / self.loop_seconds if self.loop_seconds else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns all of it."""
+        return {
+            "outcome": self.outcome,
+            "steps": self.tally.num_steps,
+            "episodes": self.tally.num_episodes,
+            "return": self.tally.returns.summary(),
+            "episode_length": self.tally.lengths.summary(),
+            "steps_per_second": round(self.steps_per_second, 1),
+            "seconds": {name: round(time, 4) for name, time in self.seconds.items()},
+            "replay_rows": self.rows,
+            "replay_bytes": self.nbytes,
+        }
+
+    def print(self) -> None:
+        """Prints it to stdout; without colours where that is no terminal."""
+        console = rich.console.Console(highlight=False)
+        for table in (self._counts(), self._episodes(), self._times()):
+            console.print()
+            console.print(table)
+
+    def _counts(self) -> rich.table.Table:
+        table = _grid()
+        steps = f"{self.tally.num_steps:,}"
+        if self.num_steps != self.tally.num_steps:
+            steps += f" ({self.num_steps:,} of them now)"
+        table.add_row("steps", steps)
+        table.add_row("episodes", f"{self.tally.num_episodes:,}")
+        table.add_row("speed", f"{self.steps_per_second:,.0f} steps/s")
+        table.add_row("replay", f"{self.rows:,} rows, {num_bytes(self.nbytes)}")
+        return table
+
+    def _episodes(self) -> rich.table.Table:
+        table = rich.table.Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+        table.add_column("", style="bold", width=_NAME_WIDTH)
+        for name in ("mean", "min", "max", f"last {NUM_LATEST}"):
+            table.add_column(name, justify="right")
+        for name, statistics in (
+            ("return", self.tally.returns),
+            ("length", self.tally.lengths),
+        ):
+            values = statistics.mean, statistics.minimum, statistics.maximum
+            table.add_row(name, *map(formatted, (*values, statistics.latest_mean)))
+        return table
+
+    def _times(self) -> rich.table.Table:
+        table = rich.table.Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+        table.add_column("time", style="bold", width=_NAME_WIDTH)
+        total = sum(self.seconds.values())
+        table.add_column(f"{total:.2f} s", justify="right")
+        table.add_column("")
+        table.add_column("")
+        for name, seconds in self.seconds.items():
+            share = seconds / total
+            bar = "#" * round(share * _BAR_WIDTH)
+            table.add_row(name, f"{seconds:.2f} s", f"{share:4.0%}", bar)
+        return table
+
+
+_NAME_WIDTH = 18
+
+
+def _grid() -> rich.table.Table:
+    table = rich.table.Table(
+        box=None, pad_edge=False, padding=(0, 3, 0, 0), show_header=False
+    )
+    table.add_column("", style="bold", width=_NAME_WIDTH)
+    table.add_column("")
+    return table

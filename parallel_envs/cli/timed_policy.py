@@ -1,0 +1,57 @@
+"""A policy whose time is measured, and whose errors say that they are its own."""
+
+from __future__ import annotations
+
+import traceback
+
+from parallel_envs import py_policy, trajectory
+from parallel_envs import time_step as ts
+from parallel_envs.cli import usage
+from parallel_envs.cli.stopwatch import Stopwatch
+from parallel_envs.specs import nest
+
+Nest = nest.Nest
+
+
+class TimedPolicy(py_policy.PyPolicy):
+    """Asks another policy, and tells a stopwatch when that has answered."""
+
+    def __init__(
+        self, policy: py_policy.PyPolicy, name: str, stopwatch: Stopwatch
+    ) -> None:
+        """Keeps the policy, and its name for errors."""
+        super().__init__(None, ())
+        self._policy = policy
+        self._name = name
+        self._stopwatch = stopwatch
+
+    def action(
+        self, time_step: ts.TimeStep, policy_state: Nest = (), seed: int | None = None
+    ) -> trajectory.PolicyStep:
+        """Returns what the policy answers.
+
+        Raises:
+            RunError: If it raises something, with the traceback of that.
+        """
+        try:
+            step = self._policy.action(time_step, policy_state)
+        except Exception as error:
+            raise _blame(self._name, error) from error
+        self._stopwatch.lap("policy")
+        return step
+
+    def _action(
+        self, time_step: ts.TimeStep, policy_state: Nest, seed: int | None = None
+    ) -> trajectory.PolicyStep:
+        return self.action(time_step, policy_state)
+
+    def _get_initial_state(self, batch_size: int | None) -> Nest:
+        return self._policy.get_initial_state(batch_size)
+
+
+def _blame(name: str, error: Exception) -> usage.RunError:
+    error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
+    lines = traceback.format_exception(error)
+    return usage.RunError(
+        f"the policy {name} raised {error!r}.\n{''.join(lines).rstrip()}"
+    )
