@@ -37,9 +37,12 @@ def agreed(descriptions: Sequence[Description]) -> tuple[nest.Nest, ts.TimeStep]
             ),
         )
         row += other.num_rows
-    joined = nest.map_structure(
-        _join, *(description.time_step_spec for description in descriptions)
-    )
+    leaves = [
+        checks.spec_structure(description.time_step_spec, "time_step").specs
+        for description in descriptions
+    ]
+    structure = nest.Structure(first.time_step_spec, "time_step")
+    joined = structure.pack([_join(*same) for same in zip(*leaves, strict=True)])
     return first.action_spec, ts.TimeStep(*joined)
 
 
@@ -51,10 +54,13 @@ def _refuse(row: int, difference: str | None) -> None:
 
 
 def _without_bounds(spec: nest.Nest) -> nest.Nest:
-    def strip(leaf: array_spec.ArraySpec) -> array_spec.ArraySpec:
-        return array_spec.ArraySpec(leaf.shape, leaf.dtype, leaf.name)
-
-    return nest.map_structure(strip, spec)
+    structure = checks.spec_structure(spec, "time_step")
+    return structure.pack(
+        [
+            array_spec.ArraySpec(leaf.shape, leaf.dtype, leaf.name)
+            for leaf in structure.specs
+        ]
+    )
 
 
 def _join(*leaves: Any) -> array_spec.ArraySpec:

@@ -313,8 +313,7 @@ def _owner(env: Any, name: str) -> Any:
     inner: Any = env
     seen: list[Any] = []
     while inner is not None and not any(inner is other for other in seen):
-        kind: type[Any] = type(inner)
-        if name in getattr(inner, "__dict__", ()) or hasattr(kind, name):
+        if name in getattr(inner, "__dict__", ()) or _has_class_attribute(inner, name):
             return inner
         seen.append(inner)
         inner = _wrapped(inner)
@@ -322,11 +321,14 @@ def _owner(env: Any, name: str) -> Any:
 
 
 def _wrapped(env: Any) -> Any:
-    kind: type[Any] = type(env)
-    if hasattr(kind, "wrapped_env"):
+    if _has_class_attribute(env, "wrapped_env"):
         return env.wrapped_env()
     own: dict[str, Any] = getattr(env, "__dict__", {})
     return own.get("_env", own.get("env"))
+
+
+def _has_class_attribute(env: object, name: str) -> bool:
+    return hasattr(type(env), name)
 
 
 def _info(env: PyEnvironment) -> Any:

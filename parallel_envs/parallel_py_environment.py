@@ -201,12 +201,10 @@ def _check_context(context: Any, num_workers: int) -> None:
 def _checked_preload(
     preload: Any, context: str | None, num_workers: int
 ) -> tuple[str, ...]:
-    if not isinstance(preload, (list, tuple)) or not all(
-        isinstance(name, str)
-        for name in preload  # pyright: ignore[reportUnknownVariableType]
-    ):
+    items: Any = preload if isinstance(preload, (list, tuple)) else (None,)
+    modules = tuple(name for name in items if isinstance(name, str))
+    if len(modules) != len(items):
         raise TypeError(f"preload: expected a list of module names, got {preload!r}.")
-    modules = tuple(preload)
     if modules and (num_workers == 0 or context in ("spawn", "fork")):
         raise ValueError(
             f"preload: expected no modules, got {list(modules)}: only workers forked "

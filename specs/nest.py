@@ -8,16 +8,13 @@ advance, so that each value is taken apart without a search for what it consists
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-
-import tree  # pyright: ignore[reportMissingTypeStubs]
 
 from parallel_envs.specs.structure import Nest as Nest
 from parallel_envs.specs.structure import Structure as Structure
 from parallel_envs.specs.structure import describe as describe
-
-_tree: Any = tree
 
 
 def flatten(nest: Nest) -> list[Any]:
@@ -30,7 +27,7 @@ def flatten(nest: Nest) -> list[Any]:
         ValueError: If the keys of a dict cannot be sorted.
     """
     try:
-        return _tree.flatten(nest)
+        return _tree().flatten(nest)
     except TypeError as error:
         raise ValueError(
             f"nest: the keys of a dict cannot be sorted: {error}."
@@ -47,7 +44,7 @@ def map_structure(fn: Callable[..., Any], *nests: Nest) -> Nest:
     Raises:
         ValueError: If the nests differ in structure.
     """
-    return _tree.map_structure(fn, *nests, check_types=False)
+    return _tree().map_structure(fn, *nests, check_types=False)
 
 
 def pack(structure: Nest, leaves: Sequence[Any]) -> Nest:
@@ -59,7 +56,7 @@ def pack(structure: Nest, leaves: Sequence[Any]) -> Nest:
     Raises:
         ValueError: If the number of leaves is another.
     """
-    return _tree.unflatten_as(structure, leaves)
+    return _tree().unflatten_as(structure, leaves)
 
 
 def assert_same_structure(expected: Nest, found: Nest, name: str) -> None:
@@ -76,3 +73,15 @@ def assert_same_structure(expected: Nest, found: Nest, name: str) -> None:
     for path, leaf in zip(structure.paths, structure.flatten(found), strict=True):
         if isinstance(leaf, (Mapping, list, tuple)):
             raise ValueError(f"{path}: expected a leaf, got {describe(leaf)}.")
+
+
+@functools.cache
+def _tree() -> Any:
+    """Returns dm-tree, loaded when it is first needed.
+
+    Its import takes as long as that of all the rest here together, and a worker, whose
+    nests have known structures, starts without.
+    """
+    import tree  # pyright: ignore[reportMissingTypeStubs]
+
+    return tree

@@ -27,7 +27,8 @@ class Channel:
     def __init__(self, connection: socket.socket) -> None:
         connection.setblocking(False)
         self._connection = connection
-        self._inbox: collections.deque[Any] = collections.deque()
+        self._inbox: collections.deque[bytearray] = collections.deque()
+        self._outbox: collections.deque[memoryview] = collections.deque()
         self._pending = bytearray()
         self._has_ended = False
 
@@ -54,19 +55,26 @@ class Channel:
             deadline: On the clock of `time.monotonic`; None waits for ever.
 
         Raises:
-            BrokenPipeError: If the other side is gone.
-            TimeoutError: If `deadline` passed; the channel is then of no more use.
+            TypeError: If `message` cannot be pickled; nothing is sent.
+            BrokenPipeError, ConnectionResetError: If the other side is gone.
+            TimeoutError: If `deadline` passed. What is left of the message goes out
+                before the next one, as it does after Ctrl-C.
         """
         self.send_bytes(pickling.dumps(message), deadline)
 
     def send_bytes(self, payload: bytes, deadline: float | None = None) -> None:
         """Sends a message that `pickling.dumps` has made already."""
-        rest = memoryview(_LENGTH.pack(len(payload)) + payload)
-        while rest:
+        self._outbox.append(memoryview(_LENGTH.pack(len(payload)) + payload))
+        while self._outbox:
+            part = self._outbox[0]
             try:
-                rest = rest[self._connection.send(rest) :]
+                rest = part[self._connection.send(part) :]
             except BlockingIOError:
                 self._wait_until_writable(deadline)
+            else:
+                self._outbox[0] = rest
+                if not rest:
+                    self._outbox.popleft()
 
     def receive(self, deadline: float | None = None) -> Any:
         """Returns the next message, waiting for it.
@@ -80,14 +88,12 @@ class Channel:
                 raise EOFError("the other side of the channel is gone")
             _wait(self._connection, select.POLLIN, deadline)
             self._take_in()
-        return self._inbox.popleft()
+        return pickle.loads(self._inbox.popleft())
 
     def receive_all(self) -> list[Any]:
         """Returns every message that has arrived in full, without waiting."""
         self._take_in()
-        messages = list(self._inbox)
-        self._inbox.clear()
-        return messages
+        return [pickle.loads(self._inbox.popleft()) for _ in range(len(self._inbox))]
 
     def close(self) -> None:
         """Frees the descriptor; the other side then reads the end."""
@@ -122,12 +128,9 @@ class Channel:
 
     def _split(self) -> None:
         while len(self._pending) >= _LENGTH.size and self._missing() <= 0:
-            (size,) = _LENGTH.unpack_from(self._pending)
-            end = _LENGTH.size + size
-            with memoryview(self._pending)[_LENGTH.size : end] as payload:
-                message = pickle.loads(payload)
+            end = len(self._pending) + self._missing()
+            self._inbox.append(self._pending[_LENGTH.size : end])
             del self._pending[:end]
-            self._inbox.append(message)
 
 
 def receive_first(connection: socket.socket) -> Any:

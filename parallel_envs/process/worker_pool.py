@@ -398,8 +398,7 @@ class WorkerPool:
         if self._nursery is None:
             return
         for message, descriptor in self._nursery.read():
-            facts: Sequence[Any]
-            kind, *facts = message
+            kind, facts = message[0], message[1:]
             if kind == "ready":
                 self._is_nursery_ready = True
             elif kind == "refused":
