@@ -27,9 +27,14 @@ class Channel:
     def __init__(self, connection: socket.socket) -> None:
         connection.setblocking(False)
         self._connection = connection
-        self._inbox: collections.deque[bytearray] = collections.deque()
-        self._outbox: collections.deque[memoryview] = collections.deque()
-        self._pending = bytearray()
+        self._inbox: collections.deque[memoryview] = collections.deque()
+        self._parts: list[
+            bytes
+        ] = []  # What has arrived of messages that are not whole.
+        # Messages to send, each with the sizes of what has gone out of it.
+        self._outbox: collections.deque[tuple[memoryview, list[int]]] = (
+            collections.deque()
+        )
         self._has_ended = False
 
     @classmethod
@@ -64,17 +69,19 @@ class Channel:
 
     def send_bytes(self, payload: bytes, deadline: float | None = None) -> None:
         """Sends a message that `pickling.dumps` has made already."""
-        self._outbox.append(memoryview(_LENGTH.pack(len(payload)) + payload))
+        message = memoryview(_LENGTH.pack(len(payload)) + payload)
+        self._outbox.append((message, []))
         while self._outbox:
-            part = self._outbox[0]
+            message, sent = self._outbox[0]
+            rest = message[sum(sent) :]
+            if not rest:
+                self._outbox.popleft()
+                continue
             try:
-                rest = part[self._connection.send(part) :]
+                # In one call, so that Ctrl-C cannot come between sending and noting.
+                sent.extend(map(self._connection.send, (rest,)))
             except BlockingIOError:
                 self._wait_until_writable(deadline)
-            else:
-                self._outbox[0] = rest
-                if not rest:
-                    self._outbox.popleft()
 
     def receive(self, deadline: float | None = None) -> Any:
         """Returns the next message, waiting for it.
@@ -106,31 +113,46 @@ class Channel:
 
     def _take_in(self) -> None:
         while not self._has_ended:
+            size = max(_CHUNK, self._num_missing())
             try:
-                data = self._connection.recv(max(_CHUNK, self._missing()))
+                # In one call, so that Ctrl-C cannot come between taking and keeping.
+                self._parts.extend(map(self._connection.recv, (size,)))
             except BlockingIOError:
                 return
             except ConnectionResetError:  # It died with our messages unread.
-                data = b""
-            if not data:
-                self._has_ended = True
-            self._pending += data
+                self._parts.append(b"")
+            size = len(self._parts[-1])
+            self._has_ended = size == 0
             self._split()
-            if len(data) < _CHUNK:
+            if size < _CHUNK:
                 return  # A short read empties the socket: spare one that fails.
 
-    def _missing(self) -> int:
+    def _num_missing(self) -> int:
         """Returns the bytes that the message at the front still lacks."""
-        if len(self._pending) < _LENGTH.size:
-            return 0
-        (size,) = _LENGTH.unpack_from(self._pending)
-        return _LENGTH.size + size - len(self._pending)
+        num_arrived = sum(map(len, self._parts))
+        if num_arrived < _LENGTH.size:
+            return _LENGTH.size - num_arrived
+        start = self._parts[0]
+        if len(start) < _LENGTH.size:
+            start = b"".join(self._parts[: _LENGTH.size])
+        (size,) = _LENGTH.unpack_from(start)
+        return _LENGTH.size + size - num_arrived
 
     def _split(self) -> None:
-        while len(self._pending) >= _LENGTH.size and self._missing() <= 0:
-            end = len(self._pending) + self._missing()
-            self._inbox.append(self._pending[_LENGTH.size : end])
-            del self._pending[:end]
+        """Moves whole messages to the inbox."""
+        if self._num_missing() > 0:
+            return
+        rest = memoryview(b"".join(self._parts))
+        messages: list[memoryview] = []
+        while len(rest) >= _LENGTH.size:
+            (size,) = _LENGTH.unpack_from(rest)
+            end = _LENGTH.size + size
+            if len(rest) < end:
+                break
+            messages.append(rest[_LENGTH.size : end])
+            rest = rest[end:]
+        self._inbox.extend(messages)
+        self._parts[:] = [bytes(rest)] if rest else []
 
 
 def receive_first(connection: socket.socket) -> Any:

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import pickle
+import select
 import signal
 import socket
 import threading
@@ -12,6 +14,7 @@ from typing import Any
 
 import hypothesis
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import strategies as st
 
@@ -65,12 +68,13 @@ def test_messages_survive_being_cut_anywhere(
     messages: list[Any], data: st.DataObject
 ) -> None:
     stream = b"".join(map(parts_of, messages))
-    cuts = data.draw(st.lists(st.integers(0, len(stream)), max_size=5))
+    inner = data.draw(st.lists(st.integers(0, len(stream)), max_size=5))
+    cuts = [0, *sorted(inner), len(stream)]
     mine, other = Channel.pair()
     arrived: list[Any] = []
 
     with contextlib.closing(mine), other:
-        for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), len(stream)]):
+        for start, end in itertools.pairwise(cuts):
             other.sendall(stream[start:end])
             arrived += mine.receive_all()
 
@@ -79,15 +83,19 @@ def test_messages_survive_being_cut_anywhere(
 
 def test_two_sides_that_send_much_at_once_do_not_wait_for_each_other() -> None:
     payload = np.ones(MEGABYTES_50, np.uint8)
-    with connected() as (mine, theirs):
-        other = threading.Thread(target=theirs.send, args=(payload,))
-        other.start()
+    received: list[npt.NDArray[np.uint8]] = []
 
-        mine.send(payload, soon(30))
-        received = mine.receive(soon(30))
+    def swap(end: Channel) -> None:
+        end.send(payload, soon(30))
+        received.append(end.receive(soon(30)))
+
+    with connected() as (mine, theirs):
+        other = threading.Thread(target=swap, args=(theirs,))
+        other.start()
+        swap(mine)
         other.join()
 
-        assert received.nbytes == theirs.receive(soon(30)).nbytes == MEGABYTES_50
+    assert [array.nbytes for array in received] == [MEGABYTES_50, MEGABYTES_50]
 
 
 def test_the_end_is_told_after_everything_that_was_said() -> None:
@@ -152,25 +160,38 @@ class Interruption(Exception):
     pass
 
 
-def test_a_message_that_was_interrupted_does_not_spoil_the_next() -> None:
+@pytest.fixture
+def interruptible() -> Iterator[None]:
     def interrupt(number: int, frame: object) -> None:
         raise Interruption
 
-    previous = signal.signal(signal.SIGALRM, interrupt)
-    try:
-        with connected() as (mine, theirs):
-            signal.setitimer(signal.ITIMER_REAL, 0.05)
-            with pytest.raises(Interruption):
-                mine.send(bytes(MEGABYTES_50))
-            reader = threading.Thread(
-                target=lambda: arrived.extend([theirs.receive(), theirs.receive()])
-            )
-            arrived: list[Any] = []
-            reader.start()
-            mine.send("next", soon(30))
-            reader.join(30)
-    finally:
-        signal.signal(signal.SIGALRM, previous)
+    previous = signal.signal(signal.SIGUSR1, interrupt)
+    yield
+    signal.signal(signal.SIGUSR1, previous)
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_a_message_that_was_interrupted_does_not_spoil_the_next() -> None:
+    me = threading.get_ident()
+    arrived: list[Any] = []
+
+    with connected() as (mine, theirs):
+
+        def interrupt_half_way() -> None:
+            select.select([theirs], [], [])
+            signal.pthread_kill(me, signal.SIGUSR1)
+
+        other = threading.Thread(target=interrupt_half_way)
+        other.start()
+        with pytest.raises(Interruption):
+            mine.send(bytes(MEGABYTES_50))
+        other.join()
+        reader = threading.Thread(
+            target=lambda: arrived.extend(theirs.receive(soon(30)) for _ in range(2))
+        )
+        reader.start()
+        mine.send("next", soon(30))
+        reader.join()
 
     assert [len(arrived[0]), arrived[1]] == [MEGABYTES_50, "next"]
 
