@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 from parallel_envs import py_policy, trajectory
 from parallel_envs.cli.numbers import num_bytes
@@ -31,20 +32,24 @@ def steps_per_stream(settings: Settings, bytes_per_row: int) -> int:
     if settings.replay_capacity is not None:
         return math.ceil(settings.replay_capacity / settings.num_envs)
     fitting = max(1, _MAX_BYTES // (bytes_per_row * settings.num_envs))
-    if settings.num_steps is None:
-        return fitting
-    # There are at most as many boundaries as steps.
-    return min(fitting, 2 * math.ceil(settings.num_steps / settings.num_envs) + 1)
+    return min(fitting, _enough(settings))
 
 
 def described(settings: Settings, bytes_per_row: int, capacity: int) -> str:
     """Returns what the replay will keep and take, in words."""
     rows = capacity * settings.num_envs
-    if settings.num_steps is not None and rows >= settings.num_steps:
-        memory = num_bytes(settings.num_steps * bytes_per_row)
-        return f"all steps, about {memory} in memory"
     memory = num_bytes(rows * bytes_per_row)
+    if capacity >= _enough(settings):
+        return f"all steps, at most {memory} of memory"
     return (
-        f"the latest {rows:,} rows, up to {memory} in memory; --replay_capacity "
-        "decides how many"
+        f"the latest {rows:,} rows, at most {memory} of memory; --replay_capacity "
+        "says how many"
     )
+
+
+def _enough(settings: Settings) -> int:
+    """Returns a capacity of each stream with which no row is overwritten."""
+    if settings.num_steps is None:
+        return sys.maxsize
+    # There are at most as many boundaries as steps.
+    return 2 * math.ceil(settings.num_steps / settings.num_envs) + 1

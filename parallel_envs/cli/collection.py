@@ -9,10 +9,9 @@ from importlib import metadata
 from typing import Any
 
 from parallel_envs import errors
-from parallel_envs.cli import environments, equipment, policies, usage
+from parallel_envs.cli import environments, equipment, policies, progress, usage
 from parallel_envs.cli.equipment import Equipment
 from parallel_envs.cli.interruptions import Interrupted, Interruptions
-from parallel_envs.cli.progress import Progress
 from parallel_envs.cli.recorder import Recorder
 from parallel_envs.cli.report import Report
 from parallel_envs.cli.run_folder import RunFolder
@@ -65,10 +64,11 @@ def _collect(
     interruptions: Interruptions,
 ) -> None:
     stopwatch = Stopwatch()
-    usage.say(_announcement(settings, folder))
     with contextlib.ExitStack() as stack:
-        with interruptions.obeyed():
+        with progress.notice("Starting ..."), interruptions.obeyed():
             parts = equipment.start(settings, folder, constructor, maker, stack)
+        usage.say(_announcement(settings, folder))
+        usage.say(f"Replay: {parts.replay_description}.")
         folder.begin(_config(settings), parts.tally.to_json())
         writer = stack.enter_context(SummaryWriter(folder.path))
         recorder = Recorder(
@@ -77,7 +77,7 @@ def _collect(
             tally=parts.tally,
             folder=folder,
             writer=writer,
-            progress=Progress(settings),
+            progress=progress.Progress(settings),
             interruptions=interruptions,
             stopwatch=stopwatch,
         )
@@ -97,7 +97,8 @@ def _collect(
             nbytes=parts.buffer.nbytes,
         )
         folder.write_summary(report.to_json())
-    report.print()
+    if report.num_steps:
+        report.print()
     if error is not None:
         raise error
 

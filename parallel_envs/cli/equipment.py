@@ -26,6 +26,7 @@ class Equipment(NamedTuple):
         time_step: Where they stand.
         policy: What chooses actions.
         buffer: The replay, with what an earlier part of the run has put in.
+        replay_description: What the buffer will keep, in words.
         tally: The counts that go with it.
     """
 
@@ -33,6 +34,7 @@ class Equipment(NamedTuple):
     time_step: ts.TimeStep
     policy: py_policy.PyPolicy
     buffer: ReplayBuffer
+    replay_description: str
     tally: Tally
 
 
@@ -55,14 +57,15 @@ def start(
     if settings.seed is not None:
         _seed(env, env_seeds)
     policy = policies.make(maker, settings.policy, env, policy_seed)
-    buffer = stack.enter_context(_new_buffer(settings, folder, env, policy))
+    buffer, description = _new_buffer(settings, env, policy)
+    stack.callback(buffer.close)
     tally = Tally(settings.num_envs)
     if folder.config is not None:
         with warnings.catch_warnings():
             # More steps were asked for than before, so the capacity is another one.
             warnings.filterwarnings("ignore", "The buffer was saved with")
             tally.restore(folder.load(buffer))
-    return Equipment(env, env.reset(), policy, buffer, tally)
+    return Equipment(env, env.reset(), policy, buffer, description, tally)
 
 
 def _seeds(settings: Settings, folder: RunFolder) -> list[Any]:
@@ -86,17 +89,15 @@ def _seed(env: ParallelPyEnvironment, seeds: list[Any]) -> None:
 
 
 def _new_buffer(
-    settings: Settings,
-    folder: RunFolder,
-    env: ParallelPyEnvironment,
-    policy: py_policy.PyPolicy,
-) -> ReplayBuffer:
+    settings: Settings, env: ParallelPyEnvironment, policy: py_policy.PyPolicy
+) -> tuple[ReplayBuffer, str]:
+    """Returns the buffer, and what it will keep in words."""
     row_bytes = capacity.row_bytes(env, policy)
     steps = capacity.steps_per_stream(settings, row_bytes)
+    description = capacity.described(settings, row_bytes, steps)
     if env.batch_size != settings.num_envs:
         raise usage.UsageError(
             f"--env: expected single environments, got {env.batch_size} rows from "
             f"{settings.num_envs}; one that is a batch itself is not collected from."
         )
-    usage.say(f"Replay: {capacity.described(settings, row_bytes, steps)}.")
-    return ReplayBuffer(steps, settings.num_envs, seed=settings.seed)
+    return ReplayBuffer(steps, settings.num_envs, seed=settings.seed), description

@@ -133,8 +133,8 @@ def _define_what_is_kept(values: flags.FlagValues) -> None:
         "resume",
         False,
         "Goes on with the run in --logdir, until the limits are reached in all. Flags "
-        "that are not given are as in that run; --env and --num_envs must be. Begins "
-        "a run if there is none yet.",
+        "that are not given are as in that run; --env and --num_envs cannot differ. "
+        "Begins a run if there is none yet.",
         flag_values=values,
         module_name=group,
     )
@@ -142,14 +142,14 @@ def _define_what_is_kept(values: flags.FlagValues) -> None:
         "replay_capacity",
         None,
         "Rows that the replay keeps, of all environments together: the latest ones. By "
-        "default all, as far as they fit in 4 GiB; how much that is is told.",
+        "default all, as far as they fit in 4 GiB; a line at the start tells how much.",
         lower_bound=1,
         flag_values=values,
         module_name=group,
     )
     flags.DEFINE_float(
         "save_every",
-        60.0,
+        60,
         "Seconds between savings of the replay while the run goes on, at most a tenth "
         "of the time being spent on them; 0 saves at the end only.",
         lower_bound=0,
@@ -181,8 +181,7 @@ def _define_processes(values: flags.FlagValues) -> None:
         "context",
         None,
         ["forkserver", "spawn", "fork"],
-        "How they start: forkserver (the default), spawn or fork; see "
-        "ParallelPyEnvironment.",
+        "how they start, by default as forkserver; see ParallelPyEnvironment.",
         flag_values=values,
         module_name=group,
     )

@@ -10,7 +10,7 @@ from types import FrameType
 from typing import Any
 
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
-_PATIENCE = 2  # Signals that need not be obeyed at once; the next one must.
+_IMPATIENT = 3  # The signal that is obeyed wherever the program stands.
 
 
 class Interrupted(KeyboardInterrupt):
@@ -20,9 +20,9 @@ class Interrupted(KeyboardInterrupt):
 class Interruptions:
     """Notes signals that ask to end, and raises `Interrupted` where that does no harm.
 
-    Ctrl-C, SIGTERM and the end of the terminal are such signals. They are obeyed at once
-    in a block of `obeyed`. Elsewhere only who asks a third time is. A context manager,
-    for the main thread.
+    Such signals are Ctrl-C, SIGTERM and the end of the terminal. In a block of `obeyed`
+    the first one counts, elsewhere only the third one. A context manager, for the main
+    thread; after its end a program that was asked to end ignores them.
 
     Attributes:
         notice: What to answer on stderr to a signal that is not obeyed at once.
@@ -76,14 +76,15 @@ class Interruptions:
         return self
 
     def __exit__(self, *unused_error: object) -> None:
+        # Who was asked to end does so, and need not be asked while it says goodbye.
         for number, handler in self._old_handlers.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_IGN if self._count else handler)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         self._count += 1
         if self._signal is None:
             self._signal = number
-        if self._is_obeying or self._count > _PATIENCE:
+        if self._is_obeying or self._count == _IMPATIENT:
             self._is_obeying = False
             raise Interrupted
         if self.notice:

@@ -1,4 +1,4 @@
-"""The command `parallel-envs`: finds the module of a command, and turns ends into codes.
+"""The program `parallel-envs`: finds the module of a command, and tells how it ended.
 
 Exit codes are 0 when all went well, 1 when something failed on the way, 2 when what was
 asked for cannot be done as it was written, and 128 plus the number of a signal.
@@ -74,9 +74,8 @@ def main(arguments: Sequence[str]) -> int:
 
 def _command(name: str) -> Command:
     if name not in _COMMANDS:
-        kind = "flag before the command" if name.startswith("-") else "command"
         raise usage.UsageError(
-            f"there is no {kind} {name!r}; the commands are: {', '.join(_COMMANDS)}."
+            f"expected a command ({', '.join(_COMMANDS)}), got {name!r}."
         )
     return cast(Command, importlib.import_module(f"parallel_envs.cli.{name}"))
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+_UNITS = ("KiB", "MiB", "GiB", "TiB")
 
 
 def formatted(value: Any) -> str:
@@ -19,11 +20,9 @@ def formatted(value: Any) -> str:
     if array.ndim:
         return f"[{', '.join(formatted(each) for each in array)}]"
     number = float(array)
-    if number != number:
+    if math.isnan(number):
         return "-"
-    if abs(number) >= 1000 or number == int(number) if np.isfinite(number) else False:
-        return f"{number:,.0f}"
-    return f"{number:.4g}"
+    return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.4g}"
 
 
 def num_bytes(count: float) -> str:
@@ -32,8 +31,7 @@ def num_bytes(count: float) -> str:
     >>> num_bytes(512), num_bytes(3 * 2**20)
     ('512 bytes', '3.0 MiB')
     """
-    for unit in _UNITS:
-        if count < 1024 or unit == _UNITS[-1]:
-            break
-        count /= 1024
-    return f"{count:.0f} {unit}" if unit == _UNITS[0] else f"{count:.1f} {unit}"
+    if count < 1024:
+        return f"{count:.0f} bytes"
+    power = min(int(math.log2(count)) // 10, len(_UNITS))
+    return f"{count / 1024**power:.1f} {_UNITS[power - 1]}"

@@ -81,7 +81,7 @@ def _attribute(module: Any, name: str) -> Any:
     try:
         return functools.reduce(getattr, name.split("."), module)
     except AttributeError:
-        public = [each for each in vars(module) if not each.startswith("_")]
+        public = [each for each in dir(module) if not each.startswith("_")]
         raise usage.UsageError(
             f"--policy: there is no {name!r} in the module {module.__name__!r}"
             f"{nearest.hint(name, public)}."

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+from collections.abc import Generator
+
 import rich.console
 import rich.progress
 import rich.table
@@ -10,6 +14,21 @@ import rich.text
 from parallel_envs.cli.numbers import formatted
 from parallel_envs.cli.settings import Settings
 from parallel_envs.cli.tally import Tally
+
+_CLEAR_LINE = "\x1b[2K"
+
+
+@contextlib.contextmanager
+def notice(message: str) -> Generator[None, None, None]:
+    """Shows a line on stderr until the block ends, if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    print(message, end="\r", file=sys.stderr, flush=True)
+    try:
+        yield
+    finally:
+        print(_CLEAR_LINE, end="", file=sys.stderr, flush=True)
 
 
 class Progress:

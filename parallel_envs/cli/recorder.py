@@ -6,6 +6,8 @@ import collections
 import dataclasses
 import time
 
+import numpy as np
+
 from parallel_envs import trajectory
 from parallel_envs.cli.interruptions import Interruptions
 from parallel_envs.cli.progress import Progress
@@ -123,5 +125,7 @@ class Recorder:
     def _write_latest(self, tag: str, statistics: Statistics) -> None:
         if not statistics.count:
             return
-        for name, value in _named_elements(tag, statistics.latest_mean):
-            self.writer.scalar(name, value, self.tally.num_steps)
+        mean = np.asarray(statistics.latest_mean)
+        for position in np.ndindex(mean.shape):  # One, `()`, if it is a number.
+            name = "/".join([tag, *map(str, position)])
+            self.writer.scalar(name, mean[position], self.tally.num_steps)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import rich.box
 import rich.console
+import rich.progress_bar
 import rich.table
 
 from parallel_envs.cli.numbers import formatted, num_bytes
 from parallel_envs.cli.tally import NUM_LATEST, Tally
 
+_NAME_WIDTH = 18
 _BAR_WIDTH = 20
 
 
@@ -59,12 +60,16 @@ class Report:
     def print(self) -> None:
         """Prints it to stdout; without colours where that is no terminal."""
         console = rich.console.Console(highlight=False)
-        for table in (self._counts(), self._episodes(), self._times()):
-            console.print()
-            console.print(table)
+        with console.capture() as capture:
+            for table in (self._counts(), self._episodes(), self._times()):
+                console.print()
+                console.print(table)
+        print("\n".join(line.rstrip() for line in capture.get().splitlines()))
 
     def _counts(self) -> rich.table.Table:
-        table = _grid()
+        table = _table("")
+        table.show_header = False
+        table.add_column("")
         steps = f"{self.tally.num_steps:,}"
         if self.num_steps != self.tally.num_steps:
             steps += f" ({self.num_steps:,} of them now)"
@@ -75,8 +80,7 @@ class Report:
         return table
 
     def _episodes(self) -> rich.table.Table:
-        table = rich.table.Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-        table.add_column("", style="bold", width=_NAME_WIDTH)
+        table = _table("")
         for name in ("mean", "min", "max", f"last {NUM_LATEST}"):
             table.add_column(name, justify="right")
         for name, statistics in (
@@ -88,26 +92,21 @@ class Report:
         return table
 
     def _times(self) -> rich.table.Table:
-        table = rich.table.Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-        table.add_column("time", style="bold", width=_NAME_WIDTH)
+        table = _table("time")
         total = sum(self.seconds.values())
         table.add_column(f"{total:.2f} s", justify="right")
         table.add_column("")
         table.add_column("")
         for name, seconds in self.seconds.items():
-            share = seconds / total
-            bar = "#" * round(share * _BAR_WIDTH)
-            table.add_row(name, f"{seconds:.2f} s", f"{share:4.0%}", bar)
+            bar = rich.progress_bar.ProgressBar(total, seconds, width=_BAR_WIDTH)
+            table.add_row(name, f"{seconds:.2f} s", f"{seconds / total:4.0%}", bar)
         return table
 
 
-_NAME_WIDTH = 18
-
-
-def _grid() -> rich.table.Table:
+def _table(heading: str) -> rich.table.Table:
+    """Returns a table without lines, with a first column that all of them share."""
     table = rich.table.Table(
-        box=None, pad_edge=False, padding=(0, 3, 0, 0), show_header=False
+        box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="none"
     )
-    table.add_column("", style="bold", width=_NAME_WIDTH)
-    table.add_column("")
+    table.add_column(heading, style="bold", width=_NAME_WIDTH)
     return table

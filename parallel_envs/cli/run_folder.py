@@ -7,8 +7,8 @@
     events.out...     for TensorBoard
 
 Counts and replay are two things to write, and a program may be killed in between. So
-before the replay is saved the new counts are put beside the old ones; which of them hold
-is told by the number of rows that were ever put into the replay that is there.
+before the replay is saved the new counts are put beside the old ones; which of them
+hold is told by the number of rows that were ever put into the replay that is there.
 """
 
 from __future__ import annotations
@@ -51,15 +51,17 @@ class RunFolder:
                 stack.callback(os.close, _held(self.path))
                 self.config = _read(self._config_path)
                 # Counts, the oldest first; two if a saving did not end.
-                self._stored = _read(self._progress_path) or []
+                self._stored: list[dict[str, Any]] = _read(self._progress_path) or []
             except (OSError, ValueError) as error:
                 raise usage.UsageError(f"--logdir={path}: {_reason(error)}.") from error
-            is_used = self.config is not None or self.replay_path.exists()
-            if is_used and not resume:
-                raise usage.UsageError(
-                    f"--logdir={path} holds a run already: add --resume to go on with "
-                    "it, or name another folder."
-                )
+            if not resume:
+                if self._has_replay():
+                    raise usage.UsageError(
+                        f"--logdir={path} holds a run already: add --resume to go on "
+                        "with it, or name another folder."
+                    )
+                # A run that has saved nothing yet is none.
+                self.config, self._stored = None, []
             self._stack = stack.pop_all()
 
     @property
@@ -82,7 +84,7 @@ class RunFolder:
         if self.config is None:
             self._store({**progress, "inserts": 0})
         self.config = config
-        _write(self._config_path, config)
+        _write(self._config_path, config, indent=1)
 
     def save(self, buffer: ReplayBuffer, progress: dict[str, Any]) -> None:
         """Writes the replay and the counts that go with it.
@@ -102,7 +104,7 @@ class RunFolder:
             RunError: If a file is damaged, or the two are not of one run.
         """
         try:
-            if (self.replay_path / "manifest.json").exists():
+            if self._has_replay():
                 buffer.load(self.replay_path)
         except (OSError, ValueError) as error:
             raise usage.RunError(f"cannot resume: {error}") from error
@@ -118,7 +120,7 @@ class RunFolder:
 
     def write_summary(self, summary: dict[str, Any]) -> None:
         """Writes the results."""
-        _write(self.path / "summary.json", summary)
+        _write(self.path / "summary.json", summary, indent=1)
 
     def close(self) -> None:
         """Lets other processes have the folder, and removes one that is empty."""
@@ -137,6 +139,9 @@ class RunFolder:
     @property
     def _progress_path(self) -> Path:
         return self.path / "progress.json"
+
+    def _has_replay(self) -> bool:
+        return (self.replay_path / "manifest.json").exists()
 
     def _store(self, *counts: dict[str, Any]) -> None:
         _write(self._progress_path, counts)
@@ -188,11 +193,11 @@ def _read(path: Path) -> Any:
         raise ValueError(f"{path} is damaged: {error}") from error
 
 
-def _write(path: Path, content: Any) -> None:
+def _write(path: Path, content: Any, indent: int | None = None) -> None:
     """Replaces a file by one that is whole."""
     aside = path.with_name(f"{path.name}.new")
     with aside.open("w", encoding="utf-8") as file:
-        json.dump(content, file, indent=1)
+        json.dump(content, file, indent=indent)
         file.write("\n")
         file.flush()
         os.fsync(file.fileno())

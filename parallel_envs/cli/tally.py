@@ -156,4 +156,5 @@ def _plain(value: Any) -> Any:
 
 
 def _array(value: Any) -> Any:
-    return np.asarray(value) if isinstance(value, list) else value
+    array = np.asarray(value)
+    return array if array.ndim else value

@@ -6,6 +6,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
+from typing import Any
 
 from absl import flags
 
@@ -64,16 +65,17 @@ def flags_text(values: flags.FlagValues, metavars: dict[str, str]) -> str:
         metavars: For flags without a default, what stands for a value.
     """
     width = min(_MAX_WIDTH, shutil.get_terminal_size().columns)
-    return "\n\n".join(
-        "\n".join([f"{group}:", *(_flag_text(flag, metavars, width) for flag in own)])
-        for group, own in values.flags_by_module_dict().items()
-    )
+    groups: dict[str, list[str]] = {}
+    for name in values:
+        group = groups.setdefault(str(values.find_module_defining_flag(name)), [])
+        group.append(_flag_text(values[name], metavars.get(name), width))
+    return "\n\n".join(f"{name}:\n" + "\n".join(own) for name, own in groups.items())
 
 
-def _flag_text(flag: flags.Flag[object], metavars: dict[str, str], width: int) -> str:
+def _flag_text(flag: Any, metavar: str | None, width: int) -> str:
     name = f"  --{flag.name}"
     if not flag.boolean:
-        name += f"={metavars.get(flag.name, flag.default)}"
+        name += f"={metavar or format(flag.default, 'g')}"
     words = textwrap.wrap(flag.help or "", width - _INDENT)
     if len(name) <= _INDENT - 2:
         words[0] = f"{name:{_INDENT}}{words[0]}"
@@ -90,4 +92,8 @@ def _reworded(error: flags.Error) -> str:
     message = one_line(error).removeprefix("ERROR:: ").removeprefix("flag ")
     if "Non-boolean argument" in message:
         return f"{message.partition(':')[0]}: expected true or false."
+    if "invalid literal for int" in message:
+        return f"{message.partition(':')[0]}: expected an integer."
+    if "could not convert" in message:
+        return f"{message.partition(':')[0]}: expected a number."
     return message

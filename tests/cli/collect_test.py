@@ -1,0 +1,444 @@
+"""The command as people run it, on CartPole, in processes of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+
+from parallel_envs import summaries, trajectory
+from parallel_envs.replay import ReplayBuffer
+
+COMMAND = [sys.executable, "-m", "parallel_envs"]
+CARTPOLE = ["collect", "--env=CartPole-v1", "--num_envs=2", "--num_workers=1"]
+ENDLESS = [*CARTPOLE, "--num_steps=1000000000", "--logdir=run", "--save_every=0.3"]
+
+MODULE = """
+import gymnasium
+import numpy as np
+
+from parallel_envs import py_policy, trajectory
+
+
+def make_env():
+    return gymnasium.make("CartPole-v1", max_episode_steps=5)
+
+
+def hopeless_env():
+    raise RuntimeError("no licence")
+
+
+def push_right(time_step_spec, action_spec):
+    return lambda time_step: np.ones(time_step.step_type.shape, action_spec.dtype)
+
+
+class Counting(py_policy.PyPolicy):
+    def __init__(self, time_step_spec, action_spec, seed=None):
+        super().__init__(time_step_spec, action_spec)
+        print("seed", seed)
+
+    def _action(self, time_step, policy_state, seed=None):
+        return trajectory.PolicyStep(np.zeros(time_step.step_type.shape, np.int64))
+
+
+def failing(time_step_spec, action_spec):
+    def act(time_step):
+        act.calls += 1
+        if act.calls > 20:
+            raise KeyError("weights")
+        return np.zeros(time_step.step_type.shape, np.int64)
+
+    act.calls = 0
+    return act
+
+
+def bare(time_step):
+    return 0
+
+
+def nothing(time_step_spec, action_spec):
+    return 3
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: pathlib.Path) -> pathlib.Path:
+    (tmp_path / "my_module.py").write_text(MODULE)
+    return tmp_path
+
+
+def test_run_leaves_a_replay_summaries_and_event_files(folder: pathlib.Path) -> None:
+    ended = run(folder, *CARTPOLE, "--num_steps=500", "--logdir=run", "--seed=1")
+
+    assert ended.returncode == 0, ended.stderr
+    summary = read_json(folder / "run" / "summary.json")
+    buffer = load(folder / "run")
+    rows = list(buffer.iterate_episodes(complete=False))
+    num_steps = sum(int((row.step_type != 2).sum()) for row in rows)
+    assert summary["outcome"] == "finished"
+    assert num_steps == summary["steps"] in (500, 501)
+    assert len(buffer) == summary["replay_rows"]
+    assert buffer.num_episodes() == summary["episodes"] > 5
+    assert isinstance(buffer.sample(1), trajectory.Trajectory)
+    points = summaries.read_scalars(folder / "run")
+    last = {tag: (step, value) for tag, step, value in points}
+    assert last["Metrics/NumberOfEpisodes"] == (num_steps, summary["episodes"])
+    assert last["Metrics/AverageReturn"][1] == pytest.approx(  # pyright: ignore[reportUnknownMemberType]
+        summary["return"]["last_100_mean"]
+    )
+
+
+def test_output_that_is_no_terminal_is_plain(folder: pathlib.Path) -> None:
+    ended = run(folder, *CARTPOLE, "--num_steps=100", "--logdir=run")
+
+    assert "\x1b" not in ended.stdout + ended.stderr
+    assert "left" not in ended.stderr
+    assert len(ended.stderr.splitlines()) == 2
+    assert re.search(r"^steps +10[01]$", ended.stdout, re.MULTILINE)
+    for name in ("episodes", "return", "length", "start", "policy", "environments"):
+        assert re.search(rf"^{name} ", ended.stdout, re.MULTILINE)
+
+
+def test_terminal_shows_a_bar(folder: pathlib.Path) -> None:
+    arguments = [*CARTPOLE, "--num_steps=3000", "--logdir=run"]
+
+    output = run_in_terminal(folder, *arguments)
+
+    assert re.search(r"[\d,]+/3,000 steps.* steps/s.* episodes", output)
+    assert "━" in output
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+)
+def test_signal_keeps_what_was_collected_and_resume_goes_on(
+    folder: pathlib.Path, number: int, code: int
+) -> None:
+    process = start(folder, *ENDLESS, "--seed=3")
+    wait_until_it_saves(folder / "run")
+    workers = children_of(process.pid)
+
+    process.send_signal(number)
+    stdout, stderr = process.communicate()
+
+    assert process.returncode == code, stderr
+    assert "Traceback" not in stderr
+    assert "Interrupted" in stderr
+    assert "steps/s" in stdout
+    assert workers
+    assert not any(is_running(pid) for pid in workers)
+    before = read_json(folder / "run" / "summary.json")
+    assert before["outcome"] == "interrupted"
+    assert len(load(folder / "run")) == before["replay_rows"] > 0
+
+    limit = before["steps"] + 200
+    ended = run(folder, "collect", "--resume", "--logdir=run", f"--num_steps={limit}")
+
+    assert ended.returncode == 0, ended.stderr
+    after = read_json(folder / "run" / "summary.json")
+    assert limit <= after["steps"] <= limit + 1
+    assert after["episodes"] > before["episodes"]
+    assert len(load(folder / "run")) == after["replay_rows"] > before["replay_rows"]
+    steps = [step for _, step, _ in summaries.read_scalars(folder / "run")]
+    assert steps == sorted(steps)
+    assert steps[-1] == after["steps"]
+
+
+def test_many_signals_leave_a_replay_that_can_be_loaded(folder: pathlib.Path) -> None:
+    process = start(folder, *ENDLESS)
+    wait_until_it_saves(folder / "run")
+
+    while process.poll() is None:
+        process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate()
+
+    assert "Traceback" not in stderr
+    assert process.returncode == 130
+    ended = run(folder, "collect", "--resume", "--logdir=run", "--num_episodes=1")
+    assert (ended.returncode, ended.stdout) == (0, "")
+
+
+def test_killed_run_goes_on_from_what_was_saved_last(folder: pathlib.Path) -> None:
+    process = start(folder, *ENDLESS)
+    wait_until_it_saves(folder / "run")
+
+    process.kill()
+    process.communicate()
+
+    saved = load(folder / "run")
+    limit = len(saved) + 200
+    ended = run(folder, "collect", "--resume", "--logdir=run", f"--num_steps={limit}")
+    assert ended.returncode == 0, ended.stderr
+    assert limit <= read_json(folder / "run" / "summary.json")["steps"] <= limit + 1
+    assert len(load(folder / "run")) > len(saved)
+
+
+def test_finished_run_says_so_and_is_not_overwritten(folder: pathlib.Path) -> None:
+    run(folder, *CARTPOLE, "--num_episodes=3", "--logdir=run")
+    before = read_json(folder / "run" / "progress.json")
+
+    again = run(folder, *CARTPOLE, "--num_episodes=3", "--logdir=run", "--resume")
+    anew = run(folder, *CARTPOLE, "--num_episodes=3", "--logdir=run")
+    others = run(
+        folder,
+        "collect",
+        "--env=Acrobot-v1",
+        "--num_envs=3",
+        "--logdir=run",
+        "--resume",
+    )
+
+    assert (again.returncode, again.stdout) == (0, "")
+    assert "is finished" in again.stderr
+    assert_is_refused(anew, "--logdir=run holds a run already: add --resume to go on")
+    assert_is_refused(
+        others,
+        "--env=CartPole-v1 there, Acrobot-v1 here; --num_envs=2 there, 3 here.",
+    )
+    assert read_json(folder / "run" / "progress.json") == before
+
+
+def test_names_of_functions_are_found_in_the_working_directory(
+    folder: pathlib.Path,
+) -> None:
+    names = ["--env=my_module:make_env", "--policy=my_module:push_right"]
+
+    ended = run(folder, "collect", *names, "--num_episodes=4", "--num_envs=2")
+
+    assert ended.returncode == 0, ended.stderr
+    (path,) = (folder / "runs").iterdir()
+    assert path.name.startswith("my_module-make_env-2")
+    assert read_json(path / "summary.json")["episode_length"]["max"] == 5
+    actions = [row.action[0] for row in load(path).iterate()]
+    assert set(actions) == {1}
+
+
+def test_policy_class_is_given_a_seed_that_resuming_changes(
+    folder: pathlib.Path,
+) -> None:
+    flags = ["--policy=my_module:Counting", "--seed=5", "--num_workers=0"]
+    first = run(folder, *CARTPOLE, *flags, "--num_steps=50", "--logdir=a")
+    same = run(folder, *CARTPOLE, *flags, "--num_steps=50", "--logdir=b")
+
+    more = run(folder, "collect", "--resume", "--num_steps=99", "--logdir=a")
+
+    seeds = [seed_in(ended.stdout) for ended in (first, same, more)]
+    assert seeds[0] == seeds[1] != seeds[2]
+    rows = [
+        [row.observation.tolist() for row in load(folder / f).iterate()] for f in "ab"
+    ]
+    assert rows[0][:20] == rows[1][:20]
+
+
+def test_replay_keeps_the_latest_rows_of_a_capacity(folder: pathlib.Path) -> None:
+    flags = ["--num_steps=300", "--replay_capacity=40", "--logdir=run"]
+
+    ended = run(folder, *CARTPOLE, *flags)
+
+    assert "the latest 40 rows" in ended.stderr
+    assert len(load(folder / "run")) == 40
+
+
+def test_failure_of_the_policy_is_told_and_keeps_what_was_collected(
+    folder: pathlib.Path,
+) -> None:
+    flags = ["--policy=my_module:failing", "--logdir=run", "--num_workers=0"]
+
+    ended = run(folder, *CARTPOLE, *flags)
+
+    assert ended.returncode == 1
+    assert "the policy my_module:failing raised KeyError('weights')" in ended.stderr
+    assert 'raise KeyError("weights")' in ended.stderr
+    assert len(load(folder / "run")) == 40
+    assert read_json(folder / "run" / "summary.json")["outcome"] == "failed"
+
+
+def test_failure_of_an_environment_is_told(folder: pathlib.Path) -> None:
+    ended = run(folder, "collect", "--env=my_module:hopeless_env", "--logdir=run")
+
+    assert ended.returncode == 1
+    assert "raised RuntimeError('no licence') during construction" in ended.stderr
+    assert not (folder / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "parallel-envs: no command was given"),
+        (["colect"], r"parallel-envs: expected a command (collect), got 'colect'"),
+        (["collect"], "parallel-envs collect: --env: expected a name, as in --env="),
+        ([*CARTPOLE, "--num_env=2"], "no flag --num_env. Did you mean --num_envs?"),
+        ([*CARTPOLE, "--num_steps=1e4"], "--num_steps=1e4: expected an integer."),
+        ([*CARTPOLE, "--num_envs=0"], "--num_envs=0: 0 is not a positive integer"),
+        ([*CARTPOLE, "--save_every=nan"], "--save_every=nan: expected seconds."),
+        ([*CARTPOLE, "--save_every=x"], "--save_every=x: expected a number."),
+        ([*CARTPOLE, "--resume=5"], "--resume=5: expected true or false."),
+        ([*CARTPOLE, "--context=thread"], "one of <forkserver|spawn|fork>"),
+        ([*CARTPOLE, "CartPole-v1"], "expected flags, as in --name=value, got 'Cart"),
+        ([*CARTPOLE, "--seed"], "Missing value for flag --seed"),
+        ([*CARTPOLE, "--num_workers=0", "--context=fork"], "--context: expected None"),
+        ([*CARTPOLE, "--preload=nowhere"], "--preload: no module is called 'nowhere'"),
+        ([*CARTPOLE, "--logdir=my_module.py/x"], "--logdir=my_module.py/x: Not a dir"),
+        ([*CARTPOLE, "--logdir=my_module.py"], "--logdir=my_module.py: File exists"),
+        ([*CARTPOLE, "--resume"], "--resume: expected --logdir, to know which run."),
+        (["collect", "--resume", "--logdir=new"], "--env: expected a name"),
+        (["collect", "--env=cartpole-v1"], "--env: there is no 'cartpole-v1'"),
+        (["collect", "--env=a b"], "--env: expected a form such as 'CartPole-v1'"),
+        (["collect", "--env=nowhere:f"], "--env: there is no package 'nowhere'"),
+        (["collect", "--env=my_module:f"], "there is no 'f' in the module 'my_module'"),
+        (["collect", "--env=my_module.x:f"], "No module named 'my_module.x'"),
+        (["collect", "--env=my_module:X-v0"], "Environment `X` doesn't exist"),
+        ([*CARTPOLE, "--policy=greedy"], "expected module:function or random, got 'gr"),
+        ([*CARTPOLE, "--policy=nowhere:f"], "the module 'nowhere' cannot be imported"),
+        ([*CARTPOLE, "--policy=my_module:fail"], "the nearest is 'failing'"),
+        (
+            [*CARTPOLE, "--policy=my_module:np"],
+            "expected my_module:np to be a function",
+        ),
+        ([*CARTPOLE, "--policy=my_module:bare"], "got my_module:bare(time_step)."),
+        (
+            [*CARTPOLE, "--policy=my_module:nothing"],
+            "expected my_module:nothing to ret",
+        ),
+    ],
+    ids=lambda value: " ".join(value[-2:]) if isinstance(value, list) else "",  # pyright: ignore
+)
+def test_what_cannot_be_done_is_one_line_and_code_2(
+    folder: pathlib.Path, arguments: list[str], message: str
+) -> None:
+    ended = run(folder, *arguments)
+
+    assert_is_refused(ended, message)
+
+
+@pytest.mark.parametrize("package", ["rich", "tensorboardX", "gymnasium"])
+def test_missing_package_is_named_with_the_command_that_installs_it(
+    folder: pathlib.Path, package: str
+) -> None:
+    extra = "gymnasium" if package == "gymnasium" else "collect"
+    program = (
+        "import importlib.util, sys; found = importlib.util.find_spec; "
+        f"sys.modules[{package!r}] = None; "
+        "importlib.util.find_spec = lambda name, *rest: "
+        f"None if name == {package!r} else found(name, *rest); "
+        "from parallel_envs.cli import main; sys.exit(main.main(sys.argv[1:]))"
+    )
+
+    ended = subprocess.run(
+        [sys.executable, "-c", program, *CARTPOLE],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
+
+    assert_is_refused(ended, f"'{package}' is not installed: pip install")
+    assert f"parallel_envs[{extra}]" in ended.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["collect", "--help"]])
+def test_help_tells_our_flags_and_no_others(
+    folder: pathlib.Path, arguments: list[str]
+) -> None:
+    ended = run(folder, *arguments)
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    flags = re.findall(r"^  --(\w+)", ended.stdout, re.MULTILINE)
+    assert {"env", "num_envs", "num_steps", "policy", "logdir", "resume"} < set(flags)
+    assert len(flags) == 14
+    assert "--num_envs=8 " in ended.stdout
+
+
+def run(folder: pathlib.Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *arguments], cwd=folder, capture_output=True, text=True
+    )
+
+
+def start(folder: pathlib.Path, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*COMMAND, *arguments],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run_in_terminal(folder: pathlib.Path, *arguments: str) -> str:
+    """Returns what the command writes to a terminal of 120 columns."""
+    ours, theirs = pty.openpty()
+    environ = {**os.environ, "COLUMNS": "120", "TERM": "xterm-256color"}
+    process = subprocess.Popen(
+        [*COMMAND, *arguments],
+        cwd=folder,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=environ,
+    )
+    os.close(theirs)
+    output = b""
+    while process.poll() is None or select.select([ours], [], [], 0)[0]:
+        if select.select([ours], [], [], 0.1)[0]:
+            try:
+                output += os.read(ours, 65536)
+            except OSError:  # How a terminal says that nobody has it open.
+                break
+    os.close(ours)
+    assert process.wait() == 0
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", output.decode())
+
+
+def wait_until_it_saves(logdir: pathlib.Path) -> None:
+    """Returns when there is a replay; the run must be told to save often."""
+    deadline = time.monotonic() + 60
+    while not (logdir / "replay" / "manifest.json").exists():
+        assert time.monotonic() < deadline, "It has not begun to step."
+        select.select([], [], [], 0.02)
+
+
+def children_of(pid: int) -> list[int]:
+    text = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(child) for child in text.split()]
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def load(logdir: pathlib.Path) -> ReplayBuffer:
+    manifest = read_json(logdir / "replay" / "manifest.json")["body"]["facts"]
+    buffer = ReplayBuffer(manifest["capacity"], manifest["num_streams"])
+    buffer.load(logdir / "replay")
+    return buffer
+
+
+def read_json(path: pathlib.Path) -> Any:
+    return json.loads(path.read_text())
+
+
+def seed_in(text: str) -> str:
+    found = re.search(r"^seed (\d+)$", text, re.MULTILINE)
+    assert found is not None
+    return found.group(1)
+
+
+def assert_is_refused(ended: subprocess.CompletedProcess[str], message: str) -> None:
+    assert ended.returncode == 2, ended.stderr
+    assert ended.stdout == ""
+    assert len(ended.stderr.splitlines()) == 1
+    assert message in ended.stderr
