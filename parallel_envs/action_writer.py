@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from parallel_envs.row_writer import split_variable
+from parallel_envs.row_writer import rows_of, split_variable
 from parallel_envs.specs import array_spec, nest
 
 Array = npt.NDArray[Any]
@@ -76,12 +76,9 @@ class ActionWriter:
     def _rows_of(
         self, leaf: Any, check: Callable[[Any], Array], path: str
     ) -> list[Array]:
-        if len(leaf) != self._num_rows:
-            raise ValueError(
-                f"{path}: expected {self._num_rows} arrays, one for each environment, "
-                f"got {len(leaf)}."
-            )
-        return [check(value) for value in leaf]
+        rows = rows_of(leaf, self._num_rows, path)
+        # Copies, since environments in this process may keep them.
+        return [np.array(check(row)) for row in rows]
 
 
 def leaf_check(
@@ -138,14 +135,16 @@ def _cast(
             cast = array.astype(dtype)
     except (TypeError, ValueError):
         raise _misfit(path, dtype, shape, array) from None
-    # A float32 is as near to a float64 as the environment can know it.
-    rounds = dtype.kind in "fc" and np.can_cast(array.dtype, dtype, "same_kind")
-    if not validate or rounds:
+    if not validate:
         return cast
-    changed = np.asarray(cast != array)
+    if dtype.kind in "fc" and np.can_cast(array.dtype, dtype, "same_kind"):
+        # A float32 is as near to a float64 as the environment can know it.
+        changed = np.isfinite(cast) != np.isfinite(array)
+    else:
+        changed = np.asarray(cast != array)
     if changed.any():
         raise ValueError(
-            f"{path}: expected values of {dtype}, got {array[changed][0]!r}"
+            f"{path}: expected values of {dtype}, got {array[changed][0].item()!r}"
             f"{_in_row(changed)} ({array.dtype}), which it cannot hold."
         )
     return cast

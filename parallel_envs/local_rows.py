@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 from concurrent import futures
 from typing import Any
 
@@ -50,6 +51,7 @@ class LocalRows:
         self._threads = threads
         self._firsts = first_rows(introduction)
         self._is_closed = False
+        self._owner = os.getpid()
 
     def attach(self, layout: ArrayLayout, num_inputs: int) -> list[Array]:
         """Returns the arrays of the batch, in the memory of this process."""
@@ -86,8 +88,11 @@ class LocalRows:
         """Does nothing: no call waits for another process."""
 
     def close(self) -> None:
-        """Closes every environment; one that raises is logged."""
-        if self._is_closed:
+        """Closes every environment; one that raises is logged.
+
+        Does nothing in a child that was forked from the owner.
+        """
+        if self._is_closed or os.getpid() != self._owner:
             return
         self._is_closed = True
         try:
@@ -99,6 +104,11 @@ class LocalRows:
                 self._threads.shutdown()
 
     def _check_open(self) -> None:
+        if os.getpid() != self._owner:
+            raise errors.ClosedError(
+                "the environment belongs to the process that made it, and this is a "
+                "fork of that process: make a new environment here."
+            )
         if self._is_closed:
             raise errors.ClosedError("the environment is closed.")
 

@@ -201,7 +201,7 @@ def _check_context(context: Any, num_workers: int) -> None:
 def _checked_preload(
     preload: Any, context: str | None, num_workers: int
 ) -> tuple[str, ...]:
-    items: Any = preload if isinstance(preload, (list, tuple)) else (None,)
+    items: list[Any] = list(preload) if _is_list_or_tuple(preload) else [preload, None]
     modules = tuple(name for name in items if isinstance(name, str))
     if len(modules) != len(items):
         raise TypeError(f"preload: expected a list of module names, got {preload!r}.")
@@ -214,3 +214,7 @@ def _checked_preload(
         if importlib.util.find_spec(name.partition(".")[0]) is None:
             raise ValueError(f"preload: no module is called {name!r}.")
     return modules
+
+
+def _is_list_or_tuple(value: object) -> bool:
+    return isinstance(value, (list, tuple))

@@ -7,6 +7,7 @@ another dtype or shape does not. Nothing is broadcast or reshaped.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -130,7 +131,7 @@ class RowWriter:
             else:
                 values = self._extras[position]
                 self._single.append(_value_writer(values, fit))
-                self._batched.append(_values_writer(values, fit))
+                self._batched.append(_values_writer(values, fit, path))
 
     def take_extras(self) -> dict[int, list[Any]] | None:
         """Returns for each variable leaf what every row last wrote; None where none.
@@ -168,6 +169,24 @@ def split_variable(
     return fixed, variable
 
 
+def rows_of(leaf: Any, num_rows: int, path: str) -> Any:
+    """Returns `leaf`, whose size varies, if it holds a value for each row.
+
+    Raises:
+        ValueError: If it does not, naming the path.
+    """
+    try:
+        found = len(leaf)
+    except TypeError:
+        found = f"{leaf!r:.200}"
+    if found != num_rows:
+        raise ValueError(
+            f"{path}: expected {num_rows} arrays, one for each row, since their sizes "
+            f"vary, got {found}."
+        )
+    return leaf
+
+
 class _Fit:
     """What a leaf has to look like."""
 
@@ -187,7 +206,8 @@ class _Fit:
             for expected, found in zip(shape, array.shape, strict=True)
         )
         if fits and (array.dtype == self.dtype or not self._validate):
-            return array.astype(self.dtype, copy=False)
+            with contextlib.suppress(TypeError, ValueError):  # No number, a dict say.
+                return array.astype(self.dtype, copy=False)
         raise self._misfit(shape, f"{array.dtype} of shape {array.shape}")
 
     def _misfit(self, shape: tuple[int | None, ...], found: str) -> MisfitError:
@@ -236,13 +256,12 @@ def _value_writer(values: list[Any], fit: _Fit) -> _Write:
     return write
 
 
-def _values_writer(values: list[Any], fit: _Fit) -> _Write:
+def _values_writer(values: list[Any], fit: _Fit, path: str) -> _Write:
     def write(rows: Any, value: Any) -> None:
-        if len(value) != rows.stop - rows.start:
-            raise MisfitError(
-                f"expected {rows.stop - rows.start} arrays, one for each row, for a "
-                f"leaf whose size varies, got {len(value)}."
-            )
-        values[rows] = [np.array(fit.conform(row), fit.dtype) for row in value]
+        try:
+            own = rows_of(value, rows.stop - rows.start, path)
+        except ValueError as error:
+            raise MisfitError(str(error)) from None
+        values[rows] = [np.array(fit.conform(row), fit.dtype) for row in own]
 
     return write

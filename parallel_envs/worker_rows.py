@@ -18,12 +18,8 @@ from parallel_envs.process import pickling
 from parallel_envs.process.remote_error import RemoteError
 from parallel_envs.process.shared_arrays import ArrayLayout
 from parallel_envs.process.worker import Report
-from parallel_envs.process.worker_pool import (
-    MakeFailed,
-    NurseryError,
-    WorkerGone,
-    WorkerPool,
-)
+from parallel_envs.process.worker_pool import MakeFailed, WorkerGone, WorkerPool
+from parallel_envs.process.worker_processes import NurseryError
 from parallel_envs.row_server import Array, Outcome, Promise, error_of, first_rows
 from parallel_envs.specs import checks
 

@@ -52,6 +52,14 @@ class Channel:
         """Whether the other side is gone and everything it sent has been read."""
         return self._has_ended and not self._inbox
 
+    @property
+    def has_messages(self) -> bool:
+        """Whether messages are here already, for which the descriptor does not tell.
+
+        Sending takes them in while it waits.
+        """
+        return bool(self._inbox)
+
     def send(self, message: Any, deadline: float | None = None) -> None:
         """Sends a message, waiting while the other side is too busy to take it.
 

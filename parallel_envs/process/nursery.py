@@ -22,6 +22,7 @@ import select
 import signal
 import socket
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -73,7 +74,21 @@ class Nursery:
         self._poller.register(connection, select.POLLIN)
         self._poller.register(self._caller, select.POLLIN)
 
-    def serve(self) -> None:
+    def run(self, preload: Sequence[str] = ()) -> None:
+        """Imports modules, serves, and at the end ends every worker."""
+        try:
+            refusal = _preload(preload)
+            if refusal is None:
+                self._serve()
+            else:
+                self._tell("refused", refusal)
+        except BaseException as error:
+            self._tell("broken", f"the process that starts workers raised {error!r}")
+            raise
+        finally:
+            self._end()
+
+    def _serve(self) -> None:
         """Forks and watches until the caller says so, or dies."""
         self._tell("ready")
         gc.collect()
@@ -85,7 +100,7 @@ class Nursery:
                 elif descriptor == self._caller or not self._listen():
                     return
 
-    def end(self) -> None:
+    def _end(self) -> None:
         """Ends every worker, and whatever its environment started."""
         for descriptor in list(self._workers):
             _, pid = self._workers[descriptor]
@@ -126,6 +141,8 @@ class Nursery:
                 self._exec_worker(index, connection, surroundings)
             factory = self._inherited(index) if self._inherited else None
             worker.run(self._station, index, connection, factory)
+        except BaseException:
+            traceback.print_exc()  # There is no channel to tell it through yet.
         finally:
             os._exit(1)  # pyright: ignore[reportPrivateUsage]
 
@@ -207,9 +224,7 @@ def run_forked(
             os.close(descriptor)
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
-        nursery = Nursery(station, connection, caller, inherited=inherited)
-        nursery.serve()
-        nursery.end()
+        Nursery(station, connection, caller, inherited=inherited).run()
     finally:
         os._exit(0)  # pyright: ignore[reportPrivateUsage]
 
@@ -224,15 +239,12 @@ def main(arguments: Sequence[str]) -> None:
         memory, (bells[0], bells[1], bells[2], bells[3]), num_workers
     )
     try:
-        nursery = Nursery(
+        Nursery(
             station,
             socket.socket(fileno=connection),
             caller,
             is_spawning=bool(is_spawning),
-        )
-        if _preload(arguments[9:], connection):
-            nursery.serve()
-            nursery.end()
+        ).run(arguments[9:])
     finally:
         os._exit(0)  # pyright: ignore[reportPrivateUsage]
 
@@ -277,22 +289,21 @@ def num_threads() -> int:
     return len(os.listdir("/proc/self/task"))
 
 
-def _preload(modules: Sequence[str], descriptor: int) -> bool:
-    """Imports modules; says why and returns False where one will not do."""
+def _preload(modules: Sequence[str]) -> str | None:
+    """Imports modules; returns what is wrong with the first that will not do."""
     before = num_threads()
-    with socket.socket(fileno=os.dup(descriptor)) as connection:
-        for name in modules:
-            try:
-                importlib.import_module(name)
-            except BaseException as error:
-                complaint = f"importing it raised {error!r}"
-            else:
-                started = num_threads() - before
-                complaint = f"importing it starts {started} threads" if started else ""
-            if complaint:
-                connection.send(pickle.dumps(("refused", name, complaint)))
-                return False
-    return True
+    for name in modules:
+        try:
+            importlib.import_module(name)
+        except BaseException as error:
+            return f"preload: {name!r} will not do: importing it raised {error!r}."
+        started = num_threads() - before
+        if started:
+            return (
+                f"preload: {name!r} will not do: importing it starts {started} "
+                "thread(s), and a fork would copy their locks."
+            )
+    return None
 
 
 def _kill_group(pid: int) -> None:

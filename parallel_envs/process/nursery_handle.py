@@ -9,6 +9,7 @@ import select
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import warnings
 from collections.abc import Sequence
@@ -104,6 +105,9 @@ class NurseryHandle:
         inherited: nursery.Inherited,
     ) -> int:
         caller, foreign = os.getpid(), (self._connection.fileno(),)
+        for stream in (sys.stdout, sys.stderr):  # Else each process prints the rest.
+            with contextlib.suppress(Exception):  # It may be closed, or None.
+                stream.flush()
         with warnings.catch_warnings():
             # Python 3.12 counts threads of BLAS as well, which restart in the child.
             warnings.simplefilter("ignore", DeprecationWarning)

@@ -37,7 +37,7 @@ def dumps(value: Any) -> bytes:
         if _is_plain(value):
             return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
         return _dumps_by_value(value)
-    except (pickle.PicklingError, AttributeError, TypeError, RecursionError) as error:
+    except Exception as error:  # How an object pickles is the user's code.
         raise TypeError(f"cannot be pickled: {error}") from error
 
 

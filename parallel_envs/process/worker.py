@@ -8,6 +8,7 @@ nothing is sent back unless there is something to tell.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import pickle
@@ -16,6 +17,7 @@ import select
 import signal
 import socket
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -157,7 +159,7 @@ class Worker:
             asked = number_of(self._index)
             if asked != self._done:
                 self._round(asked)
-            if not was_rung or len(events) > 1:
+            if not was_rung or len(events) > 1 or self._channel.has_messages:
                 self._read_channel()
 
     def _poller(self, parity: int) -> select.poll:
@@ -175,11 +177,16 @@ class Worker:
         self._doorbell.answer()
 
     def _read_channel(self) -> None:
-        for number, verb, arguments in self._channel.receive_all():
-            answer = self._attempt(getattr(self, f"_do_{verb}"), *arguments)
-            self._send("answer", number, answer)
+        messages = self._channel.receive_all()
+        while messages:
+            for number, verb, payload in messages:
+                self._send("answer", number, self._attempt(self._answer, verb, payload))
+            messages = self._channel.receive_all() if self._channel.has_messages else []
         if self._channel.has_ended:
             self._is_open = False
+
+    def _answer(self, verb: str, payload: bytes) -> Any:
+        return getattr(self, f"_do_{verb}")(*pickle.loads(payload))
 
     def _attempt(self, function: Callable[..., Any], *arguments: Any) -> Any:
         try:
@@ -191,12 +198,11 @@ class Worker:
 
     def _send(self, kind: str, number: int, value: Any) -> None:
         try:
-            payload = pickling.dumps((kind, number, value))
+            payload = pickling.dumps(value)
         except TypeError as error:
-            value = remote_error.RemoteError.of(error)
-            payload = pickling.dumps((kind, number, value))
+            payload = pickling.dumps(remote_error.RemoteError.of(error))
         try:
-            self._channel.send_bytes(payload)
+            self._channel.send((kind, number, payload))
         except (BrokenPipeError, ConnectionResetError):
             self._is_open = False  # The other side is gone, and with it the need.
 
@@ -254,9 +260,11 @@ def run(
     try:
         Worker(station, index, connection, inherited).serve()
         status = 0
+    except BaseException:
+        traceback.print_exc()  # What is left to fail here has no answer to travel in.
     finally:
         for stream in (sys.stdout, sys.stderr):
-            if stream is not None:  # pyright: ignore[reportUnnecessaryComparison]
+            with contextlib.suppress(Exception):  # It may be closed, or None.
                 stream.flush()
         # Handlers that were registered before the fork are not this process's.
         os._exit(status)  # pyright: ignore[reportPrivateUsage]

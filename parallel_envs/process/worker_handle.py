@@ -40,8 +40,9 @@ class WorkerHandle:
         if self.pid is None or self.pidfd is None or self.is_dead:
             return
         with contextlib.suppress(ProcessLookupError):
-            # Asked of the pidfd first: the number may belong to someone else by now.
             signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+        # The nursery does this as well, unless it was itself killed or stopped.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
 
     def free(self) -> None:

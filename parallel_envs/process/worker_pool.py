@@ -1,8 +1,7 @@
 """The parent's end of many workers: start, ask, answer, restart, end.
 
 A pool serves one caller at a time; only `interrupt` may be called while another call
-waits. Everything that can happen is watched by one epoll: the bell, answers, deaths,
-the nursery, and the wish of another thread to close.
+waits. Everything that can happen meanwhile is in one `Watch`.
 
 A round that ended badly (a death, an interrupt, an error that was not waited out)
 leaves the pool dirty: tokens may be left over and workers may still be at it. Before
@@ -13,26 +12,25 @@ came before is done; then the bells are drained.
 from __future__ import annotations
 
 import contextlib
-import os
-import select
+import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy.typing as npt
 
-from parallel_envs import errors
-from parallel_envs.process import channel, doorbell, nursery_handle
+from parallel_envs.process import doorbell, pickling
 from parallel_envs.process import shared_arrays as shared
 from parallel_envs.process.remote_error import RemoteError
-from parallel_envs.process.surroundings import Surroundings
+from parallel_envs.process.watch import Watch
 from parallel_envs.process.worker import Attachment, Report, Servant, Station
 from parallel_envs.process.worker_handle import WorkerHandle
+from parallel_envs.process.worker_processes import WorkerProcesses
 
 _GATHER_SECONDS = 0.05  # How long a call that has failed waits for more failures.
-_EXITCODE_SECONDS = 1.0
 _FAILED_START_SECONDS = 1.0  # For what was made already to be closed.
-_KILL_SECONDS = 2.0
+
+News = dict[int, Report | RemoteError]
 
 
 class WorkerGone(Exception):
@@ -51,14 +49,6 @@ class MakeFailed(Exception):
         super().__init__(worker, answer)
         self.worker = worker
         self.answer = answer
-
-
-class NurseryError(Exception):
-    """The process that starts workers ended, or refused a module to preload."""
-
-    def __init__(self, message: str, *, is_refusal: bool = False) -> None:
-        super().__init__(message)
-        self.is_refusal = is_refusal
 
 
 class WorkerPool:
@@ -89,49 +79,58 @@ class WorkerPool:
             WorkerGone: If a worker died while it made its object.
             NurseryError: If the process that starts workers could not do so.
         """
-        self._owner = os.getpid()
-        self._context, self._preload = context, tuple(preload)
         self._factories = factories
-        self._station_size = len(factories)
         self._number = self._last_request = 0
-        self._is_dirty = self._is_closed = self._is_interrupted = False
+        self._is_dirty = self._is_closed = False
         self._attachments: list[Attachment] = []
-        self._answers: dict[int, Any] = {}
+        self._answers: dict[int, bytes] = {}
         self._asked: dict[int, int] = {}  # request: worker
-        self._news: dict[int, Report | RemoteError] = {}
-        self._handlers: dict[int, Callable[[], None]] = {}
-        self._nursery: nursery_handle.NurseryHandle | None = None
-        self._is_nursery_ready = False
-        self._complaint: str | None = None
-        self._workers: list[WorkerHandle] = []
+        self._news: News = {}
+        size = len(factories)
         with contextlib.ExitStack() as stack:
-            stack.callback(self.close, grace_seconds=_FAILED_START_SECONDS)
+            self._watch = Watch()
+            stack.callback(self._watch.close)
             self._memory = shared.MemoryFile.create()
+            stack.callback(self._memory.close)
             self._doorbell = doorbell.Doorbell.create()
-            self._wish = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-            self._epoll = select.epoll()
-            size = doorbell.ControlBlock.size(len(factories))
-            self._memory.reserve(size)
-            self._control = doorbell.ControlBlock(self._memory, len(factories))
-            self._watch(self._doorbell.bell, lambda: None)
-            self._watch(self._wish, lambda: None)
-            self._bear(range(len(factories)))
-            self.introductions = self._make(range(len(factories)), start_serially)
-            stack.pop_all()
+            stack.callback(self._doorbell.close)
+            self._memory.reserve(doorbell.ControlBlock.size(size))
+            self._control = doorbell.ControlBlock(self._memory, size)
+            self._watch.add(self._doorbell.bell, lambda: None)
+            self._processes = WorkerProcesses(
+                self._watch,
+                Station(self._memory.descriptor, self._doorbell.descriptors, size),
+                self._read,
+                context=context,
+                preload=preload,
+                inherited=self._inherited if context == "fork" else None,
+            )
+            self._resources = stack.pop_all()
+        try:
+            self._processes.start(range(size))
+            self.introductions = self._make(range(size), start_serially)
+        except BaseException:
+            self.close(grace_seconds=_FAILED_START_SECONDS)
+            raise
 
     @property
     def pids(self) -> tuple[int, ...]:
         """The process id of each worker."""
-        return tuple(worker.pid or 0 for worker in self._workers)
+        return tuple(worker.pid or 0 for worker in self._processes.workers)
+
+    @property
+    def nursery_pid(self) -> int | None:
+        """The process id of what starts the workers; None where it is gone."""
+        return self._processes.nursery_pid
 
     @property
     def dead(self) -> list[int]:
         """The workers that are gone."""
-        return [worker.index for worker in self._workers if worker.is_dead]
+        return self._processes.dead
 
     def exitcode(self, worker: int) -> int | None:
         """Returns how a dead worker ended; None where nobody knows."""
-        return self._workers[worker].exitcode
+        return self._processes.workers[worker].exitcode
 
     def attach(
         self,
@@ -165,7 +164,7 @@ class WorkerPool:
         self._attach(range(len(rows)))
         return arrays
 
-    def round(self, command: int) -> dict[int, Report | RemoteError] | None:
+    def round(self, command: int) -> News | None:
         """Has every worker do one round on the shared arrays.
 
         Returns:
@@ -185,18 +184,18 @@ class WorkerPool:
         self._is_dirty = True
         self._control.command = command
         self._control.asked[:] = self._number
-        self._doorbell.ring(self._number, self._station_size)
-        events = self._epoll.poll()
+        self._doorbell.ring(self._number, len(self._factories))
+        events = self._watch.poll()
         if len(events) == 1 and events[0][0] == self._doorbell.bell:
             doorbell.take(self._doorbell.bell)
             done = self._control.done.tolist()
-            if done.count(self._number) == self._station_size:
+            if done.count(self._number) == len(done):
                 self._is_dirty = False
                 return None
         else:
-            self._handle(events)
+            self._watch.handle(events)
         self._wait_out_round()
-        return self._news
+        return dict(self._news) if self._news or self._is_dirty else None
 
     def ask_round(
         self,
@@ -216,6 +215,9 @@ class WorkerPool:
         Returns:
             The number of the request; its answer is (report or None, output arrays
             or None).
+
+        Raises:
+            WorkerGone: If the worker is dead.
         """
         return self._ask(worker, "round", command, inputs, extras)
 
@@ -235,15 +237,15 @@ class WorkerPool:
             WorkerGone: If the worker died before it answered.
             ClosedError: If the pool is closed, or gets closed meanwhile.
         """
-        self._check_open()
-        worker = self._workers[self._asked[number]]
+        self._watch.check_open()
+        worker = self._processes.workers[self._asked[number]]
         while number not in self._answers:
             if worker.is_dead:
                 del self._asked[number]
                 raise WorkerGone(worker.index, worker.exitcode)
-            self._pump()
+            self._watch.wait()
         del self._asked[number]
-        return self._answers.pop(number)
+        return _unpickled(self._answers.pop(number))
 
     def forget(self, number: int) -> None:
         """Drops a request whose answer nobody wants any more."""
@@ -252,12 +254,12 @@ class WorkerPool:
 
     def settle(self) -> None:
         """Waits until no living worker is at anything, and drains the bells."""
-        self._check_open()
+        self._watch.check_open()
         if not self._is_dirty:
             return
         pings = [
             self._ask(worker.index, "ping")
-            for worker in self._workers
+            for worker in self._processes.workers
             if not worker.is_dead
         ]
         for ping in pings:
@@ -270,25 +272,27 @@ class WorkerPool:
         """Starts a new worker, with a new object, in place of each dead one.
 
         Raises:
-            MakeFailed, WorkerGone, NurseryError: As when the pool was made.
+            MakeFailed, WorkerGone, NurseryError: As when the pool was made. The places
+                that were to be filled are then empty, and may be tried again.
         """
         self._is_dirty = True
         self.settle()
         replaced = self.dead
         for index in replaced:
-            self._workers[index].free()
-        self._bear(replaced)
-        for index, introduction in zip(
-            replaced, self._make(replaced, start_serially=False), strict=True
-        ):
-            self.introductions[index] = introduction
-        self._attach(replaced)
+            self._processes.remove(index)
+        try:
+            self._processes.start(replaced)
+            made = self._make(replaced, start_serially=False)
+            for index, introduction in zip(replaced, made, strict=True):
+                self.introductions[index] = introduction
+            self._attach(replaced)
+        except BaseException:
+            self._processes.kill(replaced)
+            raise
 
     def interrupt(self) -> None:
         """Makes the call that waits, in another thread, end with ClosedError."""
-        if os.getpid() == self._owner and not self._is_closed:
-            self._is_interrupted = True
-            os.eventfd_write(self._wish, 1)
+        self._watch.interrupt()
 
     def close(self, grace_seconds: float = 3.0) -> None:
         """Has every object closed, then ends every process and frees everything.
@@ -297,175 +301,35 @@ class WorkerPool:
         A worker that has not ended after `grace_seconds` is killed, with whatever its
         environment started.
         """
-        if self._is_closed or os.getpid() != self._owner:
+        if self._is_closed or not self._watch.is_owned:
             return
         self._is_closed = True
-        try:
-            self._dismiss(time.monotonic() + grace_seconds)
-        finally:
-            self._free()
-
-    def _check_open(self) -> None:
-        if os.getpid() != self._owner:
-            raise errors.ClosedError(
-                "the environment belongs to the process that made it, and this is a "
-                "fork of that process; make a new environment here."
-            )
-        if self._is_closed or self._is_interrupted:
-            raise errors.ClosedError("the environment is closed.")
-
-    def _watch(self, descriptor: int, handler: Callable[[], None]) -> None:
-        self._epoll.register(descriptor, select.EPOLLIN)
-        self._handlers[descriptor] = handler
-
-    def _unwatch(self, descriptor: int) -> None:
-        if self._handlers.pop(descriptor, None):
-            self._epoll.unregister(descriptor)
-
-    def _pump(self, seconds: float | None = None) -> bool:
-        """Handles what has happened, waiting for it; False where time ran out."""
-        self._check_open()
-        events = self._epoll.poll(seconds)
-        self._handle(events)
-        return bool(events)
-
-    def _handle(self, events: list[tuple[int, int]]) -> None:
-        for descriptor, _ in events:
-            handler = self._handlers.get(descriptor)
-            if handler is not None:  # An earlier one of this batch may have ended it.
-                handler()
-        self._check_open()
-
-    def _bear(self, indices: Sequence[int]) -> None:
-        """Starts processes for workers, and waits until each has its number."""
-        if self._nursery is None:
-            self._start_nursery()
-        while not self._is_nursery_ready:
-            self._await_nursery()
-        assert self._nursery is not None
-        surroundings = Surroundings.capture()
-        born: list[WorkerHandle] = []
-        for index in indices:
-            mine, other = channel.Channel.pair()
-            worker = WorkerHandle(index, mine)
-            self._workers[index : index + 1] = [worker]
-            with other:
-                self._fork(index, other)
-            worker.send(surroundings)
-            born.append(worker)
-        while any(worker.pid is None for worker in born):
-            self._await_nursery()
-        for worker in born:
-            self._watch(worker.channel.fileno(), self._reader(worker))
-
-    def _start_nursery(self) -> None:
-        station = Station(
-            self._memory.descriptor, self._doorbell.descriptors, self._station_size
-        )
-        self._is_nursery_ready = False
-        self._nursery = nursery_handle.NurseryHandle(
-            station,
-            context=self._context,
-            preload=self._preload,
-            inherited=self._inherited if self._context == "fork" else None,
-        )
-        self._watch(self._nursery.fileno(), self._read_nursery)
-        self._watch(self._nursery.pidfd, self._lose_nursery)
+        self._watch.interrupt()
+        deadline = time.monotonic() + grace_seconds
+        with self._resources:
+            for worker in self._processes.workers:
+                with contextlib.suppress(TimeoutError):
+                    worker.send((0, "close", pickling.dumps(())), deadline)
+            self._processes.end(deadline)
 
     def _inherited(self, index: int) -> Callable[[], Servant]:
         factory = self._factories[index]
         assert callable(factory), "a fork inherits factories as they are"
         return factory
 
-    def _fork(self, index: int, connection: Any) -> None:
-        assert self._nursery is not None
-        try:
-            self._nursery.fork(index, connection)
-        except OSError:
-            self._lose_nursery()
-            self._await_nursery()
-
-    def _await_nursery(self) -> None:
-        """Handles what happens next, which must not be the nursery's end."""
-        if self._nursery is None:
-            raise NurseryError(
-                self._complaint or "the process that starts workers died",
-                is_refusal=self._complaint is not None,
-            )
-        self._pump()
-
-    def _read_nursery(self) -> None:
-        if self._nursery is None:
-            return
-        for message, descriptor in self._nursery.read():
-            kind, facts = message[0], message[1:]
-            if kind == "ready":
-                self._is_nursery_ready = True
-            elif kind == "refused":
-                name, complaint = facts
-                self._complaint = f"preload: {name!r} will not do: {complaint}."
-            elif kind == "born":
-                index, pid = facts
-                self._enter(self._workers[index], pid, descriptor)
-            else:
-                index, pid, exitcode = facts
-                if self._workers[index].pid == pid:
-                    self._workers[index].exitcode = exitcode
-
-    def _enter(self, worker: WorkerHandle, pid: int, pidfd: int | None) -> None:
-        assert pidfd is not None, "a birth comes with its pidfd"
-        worker.pid, worker.pidfd = pid, pidfd
-        self._watch(pidfd, lambda: self._lose(worker))
-
-    def _lose_nursery(self) -> None:
-        """Ends what is left of a nursery that is gone, its workers included."""
-        if self._nursery is None:
-            return
-        self._read_nursery()
-        lost, self._nursery = self._nursery, None
-        self._unwatch(lost.fileno())
-        self._unwatch(lost.pidfd)
-        for worker in self._workers:
-            worker.kill()
-        lost.end()
-
-    def _reader(self, worker: WorkerHandle) -> Callable[[], None]:
-        def read() -> None:
-            for kind, number, value in worker.channel.receive_all():
-                if kind == "news":
-                    if number == self._number:
-                        self._news[worker.index] = value
-                elif number in self._asked:
-                    self._answers[number] = value
-            if worker.channel.has_ended:
-                self._unwatch(worker.channel.fileno())
-
-        return read
-
-    def _lose(self, worker: WorkerHandle) -> None:
-        """Notes a death, after reading what the worker still said."""
-        assert worker.pidfd is not None
-        self._unwatch(worker.pidfd)
-        self._reader(worker)()
-        self._unwatch(worker.channel.fileno())
-        worker.is_dead = True
-        self._is_dirty = True
-        deadline = time.monotonic() + _EXITCODE_SECONDS
-        while worker.exitcode is None and self._nursery is not None:
-            poller = select.poll()
-            poller.register(self._nursery.fileno(), select.POLLIN)
-            if not poller.poll(max(0.0, deadline - time.monotonic()) * 1000):
-                break
-            self._read_nursery()
-            if _is_readable(self._nursery.pidfd):
-                break
+    def _read(self, worker: WorkerHandle) -> None:
+        """Sorts what a worker has sent; late news and unwanted answers are dropped."""
+        for kind, number, payload in worker.channel.receive_all():
+            if kind == "answer" and number in self._asked:
+                self._answers[number] = payload
+            elif kind == "news" and number == self._number:
+                self._news[worker.index] = _unpickled(payload)
 
     def _make(self, indices: Sequence[int], start_serially: bool) -> list[Any]:
         def ask(index: int) -> int:
             factory = self._factories[index]
-            return self._ask(
-                index, "make", factory if isinstance(factory, bytes) else None
-            )
+            pickled = factory if isinstance(factory, bytes) else None
+            return self._ask(index, "make", pickled)
 
         if start_serially:
             return [self._made(index, self.answer(ask(index))) for index in indices]
@@ -488,10 +352,10 @@ class WorkerPool:
                 waiting.remove(number)
                 yield number, self.answer(number)
             if not ready:
-                self._pump()
+                self._watch.wait()
 
     def _is_lost(self, number: int) -> bool:
-        return self._workers[self._asked[number]].is_dead
+        return self._processes.workers[self._asked[number]].is_dead
 
     def _attach(self, indices: Sequence[int]) -> None:
         if not self._attachments:
@@ -500,17 +364,22 @@ class WorkerPool:
             self._ask(index, "attach", self._attachments[index]) for index in indices
         ]
         for number in numbers:
-            self.answer(number)
+            answer = self.answer(number)
+            assert not isinstance(answer, RemoteError), answer.traceback
 
     def _ask(self, index: int, verb: str, *arguments: Any) -> int:
-        self._check_open()
-        worker = self._workers[index]
+        self._watch.check_open()
+        worker = self._processes.workers[index]
         if worker.is_dead:
             raise WorkerGone(index, worker.exitcode)
+        # By itself, so that a worker can answer even what it cannot read.
+        payload = pickling.dumps(arguments)
         self._last_request += 1
         number = self._last_request
-        worker.send((number, verb, arguments))
         self._asked[number] = index
+        worker.send((number, verb, payload))
+        if worker.channel.has_messages:  # They came while it was sent.
+            self._read(worker)
         return number
 
     def _wait_out_round(self) -> None:
@@ -522,15 +391,13 @@ class WorkerPool:
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0.0:
                 return
-            self._pump(left)
+            self._watch.wait(left)
         doorbell.take(self._doorbell.bell)
         self._is_dirty = bool(self.dead)
 
     def _is_round_over(self) -> bool:
-        for worker, done in zip(
-            self._workers, self._control.done.tolist(), strict=True
-        ):
-            has_told = done == self._number or worker.index in self._news
+        for worker, done in enumerate(self._control.done.tolist()):
+            has_told = done == self._number or worker in self._news
             if abs(done) != self._number or not has_told:
                 return False
         return True
@@ -541,48 +408,13 @@ class WorkerPool:
             for news in self._news.values()
         )
 
-    def _dismiss(self, deadline: float) -> None:
-        """Asks the workers to close, and kills those that have not at `deadline`."""
-        for worker in self._workers:
-            with contextlib.suppress(TimeoutError):
-                worker.send((0, "close", ()), deadline)
-        self._await_deaths(deadline)
-        for worker in self._workers:
-            worker.kill()
-        self._await_deaths(time.monotonic() + _KILL_SECONDS)
 
-    def _await_deaths(self, deadline: float) -> None:
-        waiting = {
-            worker.pidfd: worker
-            for worker in self._workers
-            if worker.pidfd is not None and not worker.is_dead
-        }
-        poller = select.poll()
-        for pidfd in waiting:
-            poller.register(pidfd, select.POLLIN)
-        while waiting:
-            events = poller.poll(max(0.0, deadline - time.monotonic()) * 1000)
-            if not events:
-                return
-            for pidfd, _ in events:
-                poller.unregister(pidfd)
-                waiting.pop(pidfd).is_dead = True
+def _unpickled(payload: bytes) -> Any:
+    """Returns the value; a `RemoteError` where it cannot be read here.
 
-    def _free(self) -> None:
-        """Ends the nursery and frees what was made, however far that went."""
-        for worker in self._workers:
-            worker.free()
-        if self._nursery is not None:
-            self._nursery.end()
-        for name in ("_epoll", "_doorbell", "_memory"):
-            part = getattr(self, name, None)
-            if part is not None:
-                part.close()
-        if hasattr(self, "_wish"):
-            os.close(self._wish)
-
-
-def _is_readable(descriptor: int) -> bool:
-    poller = select.poll()
-    poller.register(descriptor, select.POLLIN)
-    return bool(poller.poll(0))
+    A value may be of the user's own making, and so is what runs when it is read.
+    """
+    try:
+        return pickle.loads(payload)
+    except Exception as error:
+        return RemoteError.of(error)

@@ -1,0 +1,93 @@
+"""Waits for whichever of many things happens first."""
+
+from __future__ import annotations
+
+import os
+import select
+from collections.abc import Callable
+
+from parallel_envs import errors
+
+Events = list[tuple[int, int]]
+
+
+class Watch:
+    """Descriptors that one thread waits for, each with what to do when it is readable.
+
+    It belongs to the process that made it, and can be ended from another thread: then,
+    and in a child that was forked from the owner, waiting raises ClosedError.
+    """
+
+    def __init__(self) -> None:
+        self._owner = os.getpid()
+        self._handlers: dict[int, Callable[[], object]] = {}
+        self._is_open = True
+        self._epoll = select.epoll()
+        self._wish = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self.add(self._wish, self.check_open)
+
+    @property
+    def is_owned(self) -> bool:
+        """Whether this is the process that made it."""
+        return os.getpid() == self._owner
+
+    def add(self, descriptor: int, handler: Callable[[], object]) -> None:
+        """Has `handler` called when `descriptor` is readable."""
+        self._epoll.register(descriptor, select.EPOLLIN)
+        self._handlers[descriptor] = handler
+
+    def remove(self, descriptor: int) -> None:
+        """Forgets a descriptor; does nothing if it is not watched."""
+        if self._handlers.pop(descriptor, None) is not None:
+            self._epoll.unregister(descriptor)
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Handles what has happened, waiting for it; False where time ran out.
+
+        Raises:
+            ClosedError: See the class.
+        """
+        self.check_open()
+        events = self.poll(seconds)
+        self.handle(events)
+        return bool(events)
+
+    def poll(self, seconds: float | None = None) -> Events:
+        """Returns what has happened, waiting for it, and leaves it to the caller."""
+        return self._epoll.poll(seconds)
+
+    def handle(self, events: Events) -> None:
+        """Calls the handlers of what `poll` returned."""
+        for descriptor, _ in events:
+            handler = self._handlers.get(descriptor)
+            if handler is not None:  # One before it may have removed it.
+                handler()
+
+    def check_open(self) -> None:
+        """Raises ClosedError if it was interrupted or belongs to another process."""
+        if not self.is_owned:
+            raise errors.ClosedError(
+                "the environment belongs to the process that made it, and this is a "
+                "fork of that process: make a new environment here."
+            )
+        if not self._is_open:
+            raise errors.ClosedError("the environment is closed.")
+
+    def interrupt(self) -> None:
+        """Ends whoever waits, and refuses all that comes after."""
+        if self._is_open and self.is_owned:
+            self._is_open = False
+            os.eventfd_write(self._wish, 1)
+
+    def close(self) -> None:
+        """Frees the descriptors of its own."""
+        self._is_open = False
+        self._epoll.close()
+        os.close(self._wish)
+
+
+def is_readable(descriptor: int, seconds: float = 0.0) -> bool:
+    """Returns whether one descriptor is readable, or gets so in time."""
+    poller = select.poll()
+    poller.register(descriptor, select.POLLIN)
+    return bool(poller.poll(max(0.0, seconds) * 1000))

@@ -1,0 +1,239 @@
+"""The processes of a pool: how they start, how deaths are learnt, how they end."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from parallel_envs.process import channel, nursery_handle
+from parallel_envs.process.nursery import Inherited
+from parallel_envs.process.surroundings import Surroundings
+from parallel_envs.process.watch import Watch, is_readable
+from parallel_envs.process.worker import Station
+from parallel_envs.process.worker_handle import WorkerHandle
+
+_EXITCODE_SECONDS = 1.0  # How long the nursery may take to tell how a worker ended.
+_KILL_SECONDS = 2.0
+
+
+class NurseryError(Exception):
+    """The process that starts workers ended, or refused a module to preload."""
+
+    def __init__(self, message: str, *, is_refusal: bool = False) -> None:
+        super().__init__(message)
+        self.is_refusal = is_refusal
+
+
+class WorkerProcesses:
+    """Starts workers through a nursery, and watches over both.
+
+    Attributes:
+        workers: One handle for each place; a dead worker's stays until it is replaced.
+    """
+
+    def __init__(
+        self,
+        watch: Watch,
+        station: Station,
+        read: Callable[[WorkerHandle], None],
+        *,
+        context: str,
+        preload: Sequence[str],
+        inherited: Inherited | None,
+    ) -> None:
+        """Makes no process yet.
+
+        Args:
+            watch: What the pool waits with; deaths are noted while it waits.
+            station: What all workers share.
+            read: Takes in what a worker has sent.
+            context: "forkserver", "spawn" or "fork".
+            preload: Modules that the nursery imports.
+            inherited: For "fork": gives each worker's factory.
+        """
+        self.workers: list[WorkerHandle] = []
+        self._watch = watch
+        self._station = station
+        self._read = read
+        self._context, self._preload = context, preload
+        self._inherited = inherited
+        self._nursery: nursery_handle.NurseryHandle | None = None
+        self._is_nursery_ready = False
+        self._complaint = ""
+        self._is_refusal = False
+
+    @property
+    def dead(self) -> list[int]:
+        """The places whose worker is gone."""
+        return [worker.index for worker in self.workers if worker.is_dead]
+
+    @property
+    def nursery_pid(self) -> int | None:
+        """Process id of the nursery; None where there is none."""
+        return None if self._nursery is None else self._nursery.pid
+
+    def start(self, indices: Sequence[int]) -> None:
+        """Starts a worker in each place, and waits until it has its process id.
+
+        Raises:
+            NurseryError: If the process that starts workers could not do so.
+        """
+        if self._nursery is None:
+            self._start_nursery()
+        while not self._is_nursery_ready:
+            self._wait_for_nursery()
+        surroundings = Surroundings.capture()
+        for index in indices:
+            mine, other = channel.Channel.pair()
+            worker = WorkerHandle(index, mine)
+            self.workers[index : index + 1] = [worker]
+            with other:
+                self._ask_for(index, other)
+            worker.send(surroundings)
+        while any(self.workers[index].pid is None for index in indices):
+            self._wait_for_nursery()
+        for index in indices:
+            self._watch_channel(self.workers[index])
+
+    def kill(self, indices: Sequence[int]) -> None:
+        """Ends workers, and waits until they are gone."""
+        for index in indices:
+            self.workers[index].kill()
+        self._await_deaths(time.monotonic() + _KILL_SECONDS)
+
+    def remove(self, index: int) -> None:
+        """Frees what is left of a dead worker."""
+        worker = self.workers[index]
+        self._watch.remove(worker.channel.fileno())
+        if worker.pidfd is not None:
+            self._watch.remove(worker.pidfd)
+        worker.free()
+
+    def end(self, deadline: float) -> None:
+        """Waits until `deadline` for workers to end, then ends them and the nursery."""
+        self._await_deaths(deadline)
+        self.kill(range(len(self.workers)))
+        for index in range(len(self.workers)):
+            self.remove(index)
+        if self._nursery is not None:
+            self._nursery.end()
+
+    def _start_nursery(self) -> None:
+        self._is_nursery_ready = False
+        self._complaint = ""
+        self._nursery = nursery_handle.NurseryHandle(
+            self._station,
+            context=self._context,
+            preload=self._preload,
+            inherited=self._inherited,
+        )
+        self._watch.add(self._nursery.fileno(), self._read_nursery)
+        self._watch.add(self._nursery.pidfd, self._lose_nursery)
+
+    def _ask_for(self, index: int, connection: Any) -> None:
+        if self._nursery is not None:
+            try:
+                self._nursery.fork(index, connection)
+                return
+            except OSError:
+                self._lose_nursery()
+        self._wait_for_nursery()
+
+    def _wait_for_nursery(self) -> None:
+        """Handles what happens next, which must not be the nursery's end."""
+        if self._nursery is None:
+            raise NurseryError(
+                self._complaint or "the process that starts workers died",
+                is_refusal=self._is_refusal,
+            )
+        self._watch.wait()
+
+    def _read_nursery(self) -> None:
+        if self._nursery is None:
+            return
+        for message, descriptor in self._nursery.read():
+            kind: str = message[0]
+            facts: list[Any] = list(message[1:])
+            if kind == "ready":
+                self._is_nursery_ready = True
+            elif kind == "born":
+                index, pid = facts
+                self._enter(self.workers[index], pid, descriptor)
+            elif kind == "dead":
+                index, pid, exitcode = facts
+                if self.workers[index].pid == pid:
+                    self.workers[index].exitcode = exitcode
+            else:
+                self._is_refusal = kind == "refused"
+                self._complaint = facts[0]
+
+    def _enter(self, worker: WorkerHandle, pid: int, pidfd: int | None) -> None:
+        assert pidfd is not None, "a birth comes with its pidfd"
+        worker.pid, worker.pidfd = pid, pidfd
+        self._watch.add(pidfd, lambda: self._lose(worker))
+
+    def _watch_channel(self, worker: WorkerHandle) -> None:
+        def read() -> None:
+            self._read(worker)
+            if worker.channel.has_ended:
+                self._watch.remove(worker.channel.fileno())
+
+        self._watch.add(worker.channel.fileno(), read)
+
+    def _lose(self, worker: WorkerHandle) -> None:
+        """Notes a death, after reading what the worker still said."""
+        assert worker.pidfd is not None
+        self._watch.remove(worker.pidfd)
+        self._read(worker)
+        self._watch.remove(worker.channel.fileno())
+        worker.is_dead = True
+        deadline = time.monotonic() + _EXITCODE_SECONDS
+        while worker.exitcode is None and self._nursery is not None:
+            is_gone = is_readable(self._nursery.pidfd)
+            left = deadline - time.monotonic()
+            if not is_readable(self._nursery.fileno(), 0.0 if is_gone else left):
+                break
+            self._read_nursery()
+
+    def _lose_nursery(self) -> None:
+        """Ends what a nursery that is gone has left behind."""
+        if self._nursery is None:
+            return
+        self._read_nursery()
+        lost, self._nursery = self._nursery, None
+        self._watch.remove(lost.fileno())
+        self._watch.remove(lost.pidfd)
+        for worker in self.workers:
+            worker.kill()
+            # One that was asked for and never born has nothing that tells its death.
+            worker.is_dead |= worker.pidfd is None
+        lost.end()
+
+    def _await_deaths(self, deadline: float) -> None:
+        """Waits for the workers that are alive, but not for ever.
+
+        What they still say is read and dropped: a full channel would hold them.
+        """
+        poller = select.poll()
+        waiting: dict[int, WorkerHandle] = {}
+        for worker in self.workers:
+            if worker.pidfd is not None and not worker.is_dead:
+                waiting[worker.pidfd] = worker
+                poller.register(worker.pidfd, select.POLLIN)
+                poller.register(worker.channel.fileno(), select.POLLIN)
+                waiting[worker.channel.fileno()] = worker
+        while any(not worker.is_dead for worker in waiting.values()):
+            events = poller.poll(max(0.0, deadline - time.monotonic()) * 1000)
+            if not events:
+                return
+            for descriptor, _ in events:
+                worker = waiting[descriptor]
+                if descriptor == worker.pidfd:
+                    worker.is_dead = True
+                with contextlib.suppress(OSError):
+                    worker.channel.receive_all()
+                if worker.is_dead or worker.channel.has_ended:
+                    poller.unregister(descriptor)
