@@ -54,7 +54,7 @@ def test_no_two_targets_share_a_name() -> None:
     assert sorted(set(names)) == sorted(names)
 
 
-def test_deps_are_the_libraries_that_the_sources_import() -> None:
+def test_deps_are_the_libraries_that_the_sources_need() -> None:
     written = {target.name: target.deps for target in read_targets()}
 
     assert written == {target.name: needed_by(target) for target in read_targets()}
@@ -97,12 +97,15 @@ def needed_by(target: Target) -> frozenset[str]:
         for library in targets_of("py_library")
         for path in library.sources
     }
-    imported = {
+    needed = {
         library_of[name]
         for path in target.sources
         for name in imported_names(ROOT / path, known=library_of.keys())
     }
-    return frozenset(imported - {target.name})
+    if target.rule == "py_test":
+        # The test of a part needs it, even if it runs it as a command.
+        needed |= {target.name.removesuffix("_test")} & set(library_of.values())
+    return frozenset(needed - {target.name})
 
 
 def imported_names(path: pathlib.Path, known: Collection[str]) -> Iterator[str]:
