@@ -14,6 +14,7 @@ from __future__ import annotations
 import array
 import contextlib
 import ctypes
+import errno
 import gc
 import importlib
 import os
@@ -26,11 +27,11 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from parallel_envs.process import channel, worker
+from parallel_envs.process import channel, remote_error, worker
 from parallel_envs.process.surroundings import Surroundings
 
 _PR_SET_PDEATHSIG = 1
-_MESSAGE_SIZE = 4096  # bytes
+_MESSAGE_SIZE = 1 << 16  # bytes
 END = b"end"  # Closing is not enough: other processes may hold the caller's end.
 
 # What the caller's interpreter runs; the module path comes first, so that the very
@@ -83,7 +84,8 @@ class Nursery:
             else:
                 self._tell("refused", refusal)
         except BaseException as error:
-            self._tell("broken", f"the process that starts workers raised {error!r}")
+            summary = remote_error.RemoteError.of(error).summary
+            self._tell("broken", f"the process that starts workers raised {summary}")
             raise
         finally:
             self._end()
@@ -177,15 +179,21 @@ class Nursery:
 
 
 def receive(connection: socket.socket, flags: int = 0) -> tuple[bytes, list[int]]:
-    """Returns one message and the descriptors that came along."""
+    """Returns one message and the descriptors that came along.
+
+    Raises:
+        OSError: If this process has no descriptor to spare; the kernel drops them then.
+    """
     # Not `socket.recv_fds`, which ignores its flags.
     descriptors = array.array("i")
     space = socket.CMSG_LEN(descriptors.itemsize)
-    data, ancillary, _, _ = connection.recvmsg(
+    data, ancillary, received, _ = connection.recvmsg(
         _MESSAGE_SIZE, space, flags | socket.MSG_CMSG_CLOEXEC
     )
     for _, _, payload in ancillary:
         descriptors.frombytes(payload)
+    if received & socket.MSG_CTRUNC:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
     return data, list(descriptors)
 
 
@@ -296,7 +304,8 @@ def _preload(modules: Sequence[str]) -> str | None:
         try:
             importlib.import_module(name)
         except BaseException as error:
-            return f"preload: {name!r} will not do: importing it raised {error!r}."
+            summary = remote_error.RemoteError.of(error).summary
+            return f"preload: {name!r} will not do: importing it raised {summary}."
         started = num_threads() - before
         if started:
             return (

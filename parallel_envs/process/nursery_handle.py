@@ -88,6 +88,8 @@ class NurseryHandle:
         """Ends the process and every worker it still has, and reaps it."""
         with contextlib.suppress(OSError):
             self._connection.send(nursery.END, socket.MSG_DONTWAIT)
+            # One that was stopped is to end what the workers started, as it always does.
+            signal.pidfd_send_signal(self.pidfd, signal.SIGCONT)
         self._connection.close()
         if not _has_ended(self.pidfd, _END_SECONDS):
             signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)

@@ -1,0 +1,226 @@
+"""Small objects for workers to serve, and the pools that serve them."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from parallel_envs.process import pickling
+from parallel_envs.process.remote_error import RemoteError
+from parallel_envs.process.shared_arrays import ArrayLayout
+from parallel_envs.process.worker import Report
+from parallel_envs.process.worker_pool import WorkerPool
+
+Arrays = list[npt.NDArray[Any]]
+
+# Commands of rounds. What concerns some workers only goes through the inputs.
+ADD = 0
+
+# Inputs that are wishes and not numbers.
+FAIL = -1
+TELL = -2
+DIE = -3
+EXIT = -4
+WAIT = -5
+WAIT_AND_TELL = -6
+
+
+class Adder:
+    """Adds its inputs to a sum, and does what inputs below zero wish for."""
+
+    def __init__(self, name: object = "adder") -> None:
+        self._name = name
+        self._sum = 0
+        self._inputs: Arrays = []
+        self._outputs: Arrays = []
+        self._gates: dict[str, int] = {}
+
+    def introduction(self) -> Any:
+        return self._name
+
+    def attach(self, inputs: Arrays, outputs: Arrays) -> None:
+        self._inputs, self._outputs = inputs, outputs
+
+    def round(self, command: int, extras: Any = None) -> Report | None:
+        value = int(self._inputs[0][0])
+        if value < 0:
+            return self._obey(value)
+        self._sum += value + command
+        self._outputs[0][0] = self._sum
+        return None if extras is None else Report(extras=extras)
+
+    def request(self, name: str, *arguments: Any) -> Any:
+        return getattr(self, f"do_{name}")(*arguments)
+
+    def close(self) -> None:
+        for descriptor in self._gates.values():
+            os.close(descriptor)
+        if isinstance(self._name, str) and os.path.isdir(self._name):
+            with open(f"{self._name}/closed-{os.getpid()}", "w"):
+                pass
+
+    def do_echo(self, value: Any) -> Any:
+        return value
+
+    def do_call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        return function(*arguments)
+
+    def do_use_gate(self, path: str) -> None:
+        """Has rounds that are to wait do so until the named pipe is written to."""
+        self._gates["enter"] = os.open(f"{path}.enter", os.O_WRONLY)
+        self._gates["leave"] = os.open(f"{path}.leave", os.O_RDONLY)
+
+    def _obey(self, wish: int) -> Report | None:
+        if wish == TELL:
+            return Report(extras=f"sum {self._sum}")
+        if wish == FAIL:
+            raise ValueError("a round that fails")
+        if wish == DIE:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if wish == EXIT:
+            os._exit(7)
+        os.write(self._gates["enter"], b"x")
+        os.read(self._gates["leave"], 1)
+        return None if wish == WAIT else Report(extras="late")
+
+
+class Gate:
+    """Holds up a worker at a known place, and lets it go on."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        os.mkfifo(f"{path}.enter")
+        os.mkfifo(f"{path}.leave")
+        # Read and write, so that opening waits for nobody.
+        self._enter = os.open(f"{path}.enter", os.O_RDWR)
+        self._leave = os.open(f"{path}.leave", os.O_RDWR)
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    def wait_until_entered(self) -> None:
+        assert is_readable(self._enter, 30)
+        os.read(self._enter, 1)
+
+    def open(self) -> None:
+        os.write(self._leave, b"x")
+
+    def close(self) -> None:
+        os.close(self._enter)
+        os.close(self._leave)
+
+
+def factory(make: Callable[[], Any], context: str = "forkserver") -> Any:
+    """Returns a factory as a pool of this context takes it."""
+    return make if context == "fork" else pickling.dumps(make)
+
+
+@contextlib.contextmanager
+def pool_of(
+    makers: int | Sequence[Callable[[], Any]],
+    *,
+    context: str = "forkserver",
+    **options: Any,
+) -> Iterator[WorkerPool]:
+    """Gives a pool of adders, or of what the makers make, and closes it."""
+    if isinstance(makers, int):
+        makers = [Adder] * makers
+    factories = [factory(make, context) for make in makers]
+    pool = WorkerPool(factories, context=context, **options)
+    with contextlib.closing(pool):
+        yield pool
+
+
+def attach(pool: WorkerPool) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Returns the inputs and the sums of a pool of adders, one row each."""
+    num_workers = len(pool.pids)
+    layout = ArrayLayout([(num_workers,)] * 2, [np.dtype(np.int64)] * 2)
+    rows = [(worker, worker + 1) for worker in range(num_workers)]
+    inputs, sums = pool.attach(layout, 1, rows, shared_memory=True)
+    return inputs, sums
+
+
+def ask(pool: WorkerPool, worker: int, name: str, *arguments: Any) -> Any:
+    return pool.answer(pool.ask(worker, name, *arguments))
+
+
+def call(
+    pool: WorkerPool, worker: int, function: Callable[..., Any], *args: Any
+) -> Any:
+    """Returns what a function returns in a worker."""
+    answer = ask(pool, worker, "call", function, *args)
+    if isinstance(answer, RemoteError):
+        raise AssertionError(answer.traceback)
+    return answer
+
+
+def start_sleeper() -> int:
+    """Starts a program that runs for a long time, as simulators do."""
+    program = [sys.executable, "-c", "import time; time.sleep(1000)"]
+    return subprocess.Popen(program, stdin=subprocess.DEVNULL).pid
+
+
+def is_readable(descriptor: int, seconds: float = 0.0) -> bool:
+    poller = select.poll()
+    poller.register(descriptor, select.POLLIN)
+    return bool(poller.poll(seconds * 1000))
+
+
+class Watch:
+    """Processes that are to end."""
+
+    def __init__(self, *pids: int) -> None:
+        self._pidfds = {pid: os.pidfd_open(pid) for pid in pids}
+
+    def living_after(self, seconds: float) -> list[int]:
+        """Returns those that have not ended in time."""
+        deadline = time.monotonic() + seconds
+        return [
+            pid
+            for pid, pidfd in self._pidfds.items()
+            if not is_readable(pidfd, max(0.0, deadline - time.monotonic()))
+        ]
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for pid, pidfd in self._pidfds.items():
+            if not is_readable(pidfd):
+                os.kill(pid, signal.SIGKILL)
+            os.close(pidfd)
+
+
+def nursery_of(pool: WorkerPool) -> int:
+    """Returns the process that is the parent of a pool's workers."""
+    with open(f"/proc/{pool.pids[0]}/stat") as file:
+        return int(file.read().rpartition(")")[2].split()[1])
+
+
+def descriptors() -> set[str]:
+    """Returns what each descriptor of this process refers to."""
+    gc.collect()  # A mapping has a descriptor until nothing refers to it.
+    found: set[str] = set()
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            found.add(f"{name} {os.readlink(f'/proc/self/fd/{name}')}")
+    return found
+
+
+def in_thread(function: Callable[[], Any]) -> threading.Thread:
+    thread = threading.Thread(target=function)
+    thread.start()
+    return thread

@@ -1,0 +1,437 @@
+"""Starting, rounds and requests; deaths and ends have files of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from parallel_envs.process import pickling
+from parallel_envs.process.remote_error import RemoteError
+from parallel_envs.process.shared_arrays import ArrayLayout
+from parallel_envs.process.worker import Report
+from parallel_envs.process.worker_pool import WorkerPool
+from tests.process import servants
+from tests.process.servants import Adder, Gate, ask, attach, call, pool_of
+
+CONTEXTS = ["forkserver", "spawn", "fork"]
+MEGABYTES_50 = 50_000_000
+
+
+@pytest.fixture
+def gate(tmp_path: pathlib.Path) -> Iterator[Gate]:
+    with contextlib.closing(Gate(str(tmp_path / "gate"))) as made:
+        yield made
+
+
+@pytest.fixture
+def gated(gate: Gate) -> Iterator[tuple[WorkerPool, Any, Any]]:
+    """A pool of three whose first worker can be held up."""
+    with pool_of(3) as pool:
+        inputs, sums = attach(pool)
+        ask(pool, 0, "use_gate", gate.path)
+        yield pool, inputs, sums
+
+
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_workers_serve_what_their_factories_make(context: str) -> None:
+    makers = [lambda n=n: Adder(("adder", n)) for n in range(3)]
+
+    with pool_of(makers, context=context) as pool:
+        inputs, sums = attach(pool)
+        inputs[:] = 1, 2, 3
+        news = [pool.round(0), pool.round(10)]
+
+        assert pool.introductions == [("adder", 0), ("adder", 1), ("adder", 2)]
+        assert news == [None, None]
+        assert sums.tolist() == [12, 14, 16]
+        assert [call(pool, w, os.getpid) for w in range(3)] == list(pool.pids)
+        assert len({os.getpid(), *pool.pids}) == 4
+
+
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_objects_made_serially_are_made_one_after_another(
+    context: str, tmp_path: pathlib.Path
+) -> None:
+    def maker(number: int) -> Any:
+        def make() -> Adder:
+            with open(tmp_path / "log", "a") as log:
+                print("begin", number, file=log, flush=True)
+                print("end", number, file=log, flush=True)
+            return Adder()
+
+        return make
+
+    with pool_of([maker(n) for n in range(4)], context=context, start_serially=True):
+        pass
+
+    expected = [f"{what} {n}" for n in range(4) for what in ("begin", "end")]
+    assert (tmp_path / "log").read_text().splitlines() == expected
+
+
+def test_objects_are_made_at_the_same_time(tmp_path: pathlib.Path) -> None:
+    os.mkfifo(tmp_path / "meeting")
+
+    # Opening a named pipe waits until the other side opens it as well.
+    def read() -> Adder:
+        return Adder(open(tmp_path / "meeting").read())
+
+    def write() -> Adder:
+        (tmp_path / "meeting").write_text("met")
+        return Adder()
+
+    with pool_of([read, write]) as pool:
+        assert pool.introductions == ["met", "adder"]
+
+
+def test_rounds_with_many_workers_lose_nobody() -> None:
+    with pool_of(8) as pool:
+        inputs, sums = attach(pool)
+        inputs[:] = range(8)
+
+        for _ in range(500):
+            assert pool.round(1) is None
+
+        assert sums.tolist() == [500 * (n + 1) for n in range(8)]
+
+
+def test_what_a_round_has_to_tell_comes_with_its_worker() -> None:
+    with pool_of(3) as pool:
+        inputs, sums = attach(pool)
+        for n in range(1, 50):
+            inputs[:] = 1, servants.TELL, n
+            assert pool.round(0) == {1: Report(extras="sum 0")}
+
+        assert sums.tolist() == [49, 0, sum(range(50))]
+        inputs[:] = servants.TELL
+        told = pool.round(0)
+        assert told == {w: Report(extras=f"sum {sums[w]}") for w in range(3)}
+
+
+def test_news_do_not_come_again_in_the_next_round() -> None:
+    with pool_of(2) as pool:
+        inputs, _ = attach(pool)
+        inputs[:] = servants.TELL
+        pool.round(0)
+        inputs[:] = 1
+
+        assert pool.round(0) is None
+
+
+def test_a_failure_is_told_and_the_next_round_is_as_if_nothing_had_been() -> None:
+    with pool_of(3) as pool:
+        inputs, sums = attach(pool)
+        inputs[:] = 1, servants.FAIL, 1
+        news = pool.round(0)
+        assert news is not None
+        failure = news[1]
+        inputs[:] = 1
+
+        assert list(news) == [1]
+        assert isinstance(failure, RemoteError)
+        assert failure.summary == "ValueError('a round that fails')"
+        assert pool.round(0) is None
+        assert sums.tolist() == [2, 1, 2]
+
+
+def test_a_call_that_failed_waits_50_ms_for_further_failures(
+    gated: tuple[WorkerPool, Any, Any], gate: Gate
+) -> None:
+    pool, inputs, sums = gated
+    inputs[:] = servants.WAIT, servants.FAIL, servants.FAIL
+
+    start = time.monotonic()
+    news = pool.round(0)
+    duration = time.monotonic() - start
+
+    assert news is not None
+    assert sorted(news) == [1, 2]
+    assert 0.05 <= duration < 1.0
+    # The first worker is still at it: the next round waits for it.
+    inputs[1:] = 5
+    gate.wait_until_entered()
+    opener = threading.Timer(0.01, gate.open)
+    opener.start()
+    pool.settle()
+    opener.join()
+    inputs[0] = 5
+    assert pool.round(0) is None
+    assert sums.tolist() == [5, 5, 5]
+
+
+def test_news_of_a_round_that_was_given_up_are_dropped(
+    gated: tuple[WorkerPool, Any, Any], gate: Gate
+) -> None:
+    pool, inputs, _ = gated
+
+    inputs[:] = servants.WAIT_AND_TELL, servants.FAIL, 1
+    late = pool.round(0)
+    gate.wait_until_entered()
+    gate.open()
+    inputs[:] = servants.TELL, 1, 1
+    news = pool.round(0)
+
+    assert late is not None
+    assert list(late) == [1]
+    assert news == {0: Report(extras="sum 0")}
+
+
+class Interruption(Exception):
+    pass
+
+
+def test_the_round_after_an_interrupted_one_has_its_own_answers(
+    gated: tuple[WorkerPool, Any, Any], gate: Gate
+) -> None:
+    pool, inputs, sums = gated
+    me = threading.get_ident()
+
+    def interrupt() -> None:
+        gate.wait_until_entered()
+        signal.pthread_kill(me, signal.SIGINT)
+
+    for number in range(1, 6):
+        inputs[:] = servants.WAIT, 1, servants.TELL
+        other = servants.in_thread(interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            pool.round(0)
+        other.join()
+        gate.open()
+        pool.settle()
+        inputs[:] = 100, 100, 100
+
+        assert pool.round(0) is None
+        assert sums.tolist() == [100 * number, 101 * number, 100 * number]
+
+
+def test_an_answer_that_was_interrupted_can_be_waited_for_again(
+    gated: tuple[WorkerPool, Any, Any], gate: Gate
+) -> None:
+    pool, inputs, _ = gated
+    me = threading.get_ident()
+    inputs[0] = servants.WAIT
+    number = pool.ask_round(0, 0)
+
+    def interrupt() -> None:
+        gate.wait_until_entered()
+        signal.pthread_kill(me, signal.SIGINT)
+
+    other = servants.in_thread(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        pool.answer(number)
+    other.join()
+    gate.open()
+
+    assert pool.answer(number) == (None, None)
+
+
+def test_requests_are_answered_in_any_order() -> None:
+    with pool_of(3) as pool:
+        numbers = {pool.ask(n % 3, "echo", n): n for n in range(30)}
+
+        for number in sorted(numbers, key=lambda number: number * 7 % 31):
+            assert pool.answer(number) == numbers[number]
+
+
+def test_a_request_may_stay_open_over_rounds() -> None:
+    with pool_of(2) as pool:
+        inputs, _ = attach(pool)
+        inputs[:] = 1
+        number = pool.ask(1, "echo", "kept")
+
+        assert pool.round(0) is None
+        assert pool.answer(number) == "kept"
+
+
+def test_a_forgotten_answer_is_dropped() -> None:
+    with pool_of(1) as pool:
+        number = pool.ask(0, "echo", "unwanted")
+        pool.forget(number)
+
+        assert ask(pool, 0, "echo", "wanted") == "wanted"
+        with pytest.raises(KeyError):
+            pool.answer(number)
+
+
+def test_what_a_request_raises_is_its_answer() -> None:
+    with pool_of(1) as pool:
+        answer = ask(pool, 0, "call", int, "no number")
+
+        assert isinstance(answer, RemoteError)
+        assert isinstance(answer.rebuild(), ValueError)
+        assert "in do_call" in answer.traceback
+        assert ask(pool, 0, "echo", 1) == 1
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, EOFError])
+def test_whatever_is_raised_the_worker_lives_on(kind: type[BaseException]) -> None:
+    def fail() -> None:
+        raise kind
+
+    with pool_of(1) as pool:
+        assert isinstance(ask(pool, 0, "call", fail), RemoteError)
+        assert ask(pool, 0, "echo", 1) == 1
+
+
+class RaisesWhenPickled:
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise RuntimeError("not today")
+
+
+class RaisesWhenRead:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return int, ("no number",)
+
+
+def test_an_answer_that_cannot_be_pickled_is_an_error_of_that_request() -> None:
+    with pool_of(1) as pool:
+        for make in (threading.Lock, RaisesWhenPickled):
+            answer = ask(pool, 0, "call", make)
+
+            assert isinstance(answer, RemoteError)
+            assert "cannot be pickled" in answer.summary
+        assert ask(pool, 0, "echo", 1) == 1
+
+
+def test_an_argument_that_cannot_be_pickled_is_refused() -> None:
+    with pool_of(1) as pool:
+        with pytest.raises(TypeError, match="cannot be pickled"):
+            pool.ask(0, "echo", threading.Lock())
+
+        assert ask(pool, 0, "echo", 1) == 1
+
+
+def test_an_argument_that_cannot_be_read_is_an_error_of_that_request() -> None:
+    with pool_of(1) as pool:
+        answer = ask(pool, 0, "echo", RaisesWhenRead())
+
+        assert isinstance(answer, RemoteError)
+        assert "no number" in answer.summary
+        assert ask(pool, 0, "echo", 1) == 1
+
+
+def test_an_answer_that_cannot_be_read_is_an_error_of_that_request() -> None:
+    with pool_of(1) as pool:
+        answer = ask(pool, 0, "call", RaisesWhenRead)
+
+        assert isinstance(answer, RemoteError)
+        assert "no number" in answer.summary
+        assert ask(pool, 0, "echo", 1) == 1
+
+
+def test_large_messages_both_ways_do_not_wait_for_each_other() -> None:
+    payload = np.arange(MEGABYTES_50, dtype=np.uint8)
+    with pool_of(2) as pool:
+        numbers = [pool.ask(worker, "echo", payload) for worker in (0, 1, 0)]
+
+        for number in numbers:
+            np.testing.assert_array_equal(pool.answer(number), payload)
+
+
+def test_a_worker_may_print_a_lot(capfd: pytest.CaptureFixture[str]) -> None:
+    def chatter() -> None:
+        for _ in range(10_000):
+            print("x" * 99)
+
+    with pool_of(1) as pool:
+        call(pool, 0, chatter)
+
+    assert capfd.readouterr().out == ("x" * 99 + "\n") * 10_000
+
+
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_what_this_process_has_still_to_print_is_printed_once(
+    context: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "printed"
+    with open(path, "w") as file:
+        monkeypatch.setattr("sys.stdout", file)
+        print("before")
+        with pool_of(3, context=context):
+            pass
+
+    assert path.read_text() == "before\n"
+
+
+def test_rounds_by_channel_carry_inputs_and_outputs() -> None:
+    layout = ArrayLayout([(2,)] * 2, [np.dtype(np.int64)] * 2)
+    with pool_of(2) as pool:
+        pool.attach(layout, 1, [(0, 1), (1, 2)], shared_memory=False)
+
+        for _ in range(3):
+            numbers = [
+                pool.ask_round(worker, 10, [np.array([worker])]) for worker in range(2)
+            ]
+            answers = [pool.answer(number) for number in numbers]
+
+        assert answers == [(None, [np.array([30])]), (None, [np.array([33])])]
+
+
+def test_extras_travel_with_a_round_by_channel() -> None:
+    with pool_of(1) as pool:
+        attach(pool)
+
+        number = pool.ask_round(0, 0, None, {"any": "thing"})
+
+        assert pool.answer(number) == (Report(extras={"any": "thing"}), None)
+
+
+def test_an_object_that_refuses_the_arrays_is_an_error() -> None:
+    class Refusing(Adder):
+        def attach(self, inputs: Any, outputs: Any) -> None:
+            raise ValueError("no such arrays")
+
+    with pool_of([Adder, Refusing]) as pool:
+        with pytest.raises(AssertionError, match="no such arrays"):
+            attach(pool)
+
+
+def test_workers_draw_different_numbers() -> None:
+    for context in CONTEXTS:
+        with pool_of(3, context=context) as pool:
+            drawn = {call(pool, w, lambda: np.random.random()) for w in range(3)}
+
+        assert len(drawn) == 3
+
+
+def test_a_worker_reads_nothing_from_the_terminal() -> None:
+    for context in CONTEXTS:
+        with pool_of(1, context=context) as pool:
+            assert call(pool, 0, lambda: os.readlink("/proc/self/fd/0")) == os.devnull
+
+
+def test_workers_ignore_ctrl_c_but_programs_that_they_start_do_not() -> None:
+    for context in CONTEXTS:
+        with pool_of(1, context=context) as pool:
+            call(pool, 0, lambda: os.kill(os.getpid(), signal.SIGINT))
+            status = call(
+                pool,
+                0,
+                lambda: os.waitstatus_to_exitcode(os.system("kill -INT $$") & 0xFFFF),
+            )
+
+        assert status in (-signal.SIGINT, 128 + signal.SIGINT)
+
+
+def test_factories_are_read_in_the_callers_folder(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for context in CONTEXTS:
+        with pool_of(1, context=context) as pool:
+            assert call(pool, 0, os.getcwd) == str(tmp_path)
+
+
+def test_a_pool_takes_factories_pickled_before() -> None:
+    factories = [pickling.dumps(Adder)] * 2
+
+    with contextlib.closing(WorkerPool(factories)) as pool:
+        assert pool.introductions == ["adder", "adder"]
