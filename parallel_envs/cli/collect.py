@@ -65,7 +65,7 @@ def _opened_folder(settings: Settings) -> run_folder.RunFolder:
     if settings.resume:
         raise usage.UsageError("--resume: expected --logdir, to know which run.")
     _check_has_env(settings)
-    environments.constructor(settings.env or "")
+    environments.constructor(settings.env or "")  # Or runs/ would be made for nothing.
     path = run_folder.default_path(settings.env or "")
     return run_folder.RunFolder(path, resume=False)
 

@@ -70,37 +70,46 @@ def _collect(
         usage.say(_announcement(settings, folder))
         usage.say(f"Replay: {parts.replay_description}.")
         folder.begin(_config(settings), parts.tally.to_json())
-        writer = stack.enter_context(SummaryWriter(folder.path))
         recorder = Recorder(
             settings=settings,
             buffer=parts.buffer,
             tally=parts.tally,
             folder=folder,
-            writer=writer,
+            writer=stack.enter_context(SummaryWriter(folder.path)),
             progress=progress.Progress(settings),
             interruptions=interruptions,
             stopwatch=stopwatch,
         )
-        num_steps_before = parts.tally.num_steps
-        start = stopwatch.lap("start")
-        error = _drive(parts, recorder)
-        loop_seconds = time.perf_counter() - start
-        interruptions.notice = "Saving what was collected. Once more gives that up."
-        recorder.finish()
-        report = Report(
-            outcome=_outcome(error),
-            tally=parts.tally,
-            num_steps=parts.tally.num_steps - num_steps_before,
-            loop_seconds=loop_seconds,
-            seconds=stopwatch.seconds,
-            rows=len(parts.buffer),
-            nbytes=parts.buffer.nbytes,
-        )
+        report, error = _run_and_report(parts, recorder)
         folder.write_summary(report.to_json())
     if report.num_steps:
         report.print()
     if error is not None:
         raise error
+
+
+def _run_and_report(
+    parts: Equipment, recorder: Recorder
+) -> tuple[Report, BaseException | None]:
+    """Steps, saves, and returns how it went and what has ended it too early, if any."""
+    num_steps_before = parts.tally.num_steps
+    start = recorder.stopwatch.lap("start")
+    error = _drive(parts, recorder)
+    loop_seconds = time.perf_counter() - start
+    recorder.interruptions.notice = (
+        "Saving what was collected. Once more gives that up."
+    )
+    recorder.finish()
+    report = Report(
+        outcome=_outcome(error),
+        tally=parts.tally,
+        num_steps=parts.tally.num_steps - num_steps_before,
+        loop_seconds=loop_seconds,
+        seconds=recorder.stopwatch.seconds,
+        rows=len(parts.buffer),
+        nbytes=parts.buffer.nbytes,
+    )
+    return report, error
 
 
 def _drive(parts: Equipment, recorder: Recorder) -> BaseException | None:

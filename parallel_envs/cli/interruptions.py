@@ -22,7 +22,7 @@ class Interruptions:
 
     Such signals are Ctrl-C, SIGTERM and the end of the terminal. In a block of `obeyed`
     the first one counts, elsewhere only the third one. A context manager, for the main
-    thread; after its end a program that was asked to end ignores them.
+    thread; a program that was asked to end ignores them after that, or after the third.
 
     Attributes:
         notice: What to answer on stderr to a signal that is not obeyed at once.
@@ -76,20 +76,29 @@ class Interruptions:
         return self
 
     def __exit__(self, *unused_error: object) -> None:
-        # Who was asked to end does so, and need not be asked while it says goodbye.
+        if self._count:
+            self._ignore()
+            return
         for number, handler in self._old_handlers.items():
-            signal.signal(number, signal.SIG_IGN if self._count else handler)
+            signal.signal(number, handler)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         self._count += 1
         if self._signal is None:
             self._signal = number
+        if self._count >= _IMPATIENT:
+            self._ignore()
         if self._is_obeying or self._count == _IMPATIENT:
             self._is_obeying = False
             raise Interrupted
         if self.notice:
             # Not `print`, which may be what the signal came in the middle of.
             os.write(2, f"{self.notice}\n".encode())
+
+    def _ignore(self) -> None:
+        """Stops listening, so that nothing cuts short what is left to be closed."""
+        for number in self._old_handlers:
+            signal.signal(number, signal.SIG_IGN)
 
     def _raise_if_asked(self) -> None:
         if self._count:

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from importlib import metadata
 from typing import NoReturn, Protocol, cast
 
 from parallel_envs.cli import usage
@@ -42,34 +43,35 @@ def main(arguments: Sequence[str]) -> int:
     Args:
         arguments: What was written after the name of the program.
     """
-    prefix = "parallel-envs"
+    name = arguments[0] if arguments else ""
+    program = f"parallel-envs {name}" if name in _COMMANDS else "parallel-envs"
     try:
-        if not arguments:
-            raise usage.UsageError(
-                "no command was given; parallel-envs --help tells all."
-            )
-        name, *rest = arguments
-        if usage.asks_for_help([name]):
-            print(_help_text())
-            return 0
-        if name == "--version":
-            print(f"parallel-envs {_version()}")
-            return 0
-        command = _command(name)
-        prefix = f"parallel-envs {name}"
-        if usage.asks_for_help(rest):
-            print(command.help_text())
-            return 0
-        _import_from_working_directory()
-        return command.main(rest)
+        return _do(name, arguments[1:])
     except usage.UsageError as error:
-        print(f"{prefix}: {usage.one_line(error)}", file=sys.stderr)
+        usage.say(f"{program}: {usage.one_line(error)}")
         return 2
     except usage.RunError as error:
-        print(f"{prefix}: {error}", file=sys.stderr)
+        usage.say(f"{program}: {error}")
         return 1
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
+
+
+def _do(name: str, arguments: Sequence[str]) -> int:
+    if not name:
+        raise usage.UsageError("no command was given; parallel-envs --help tells all.")
+    if name == "--version":
+        print(f"parallel-envs {metadata.version('parallel-envs')}")
+        return 0
+    if usage.asks_for_help([name]):
+        print(_help_text())
+        return 0
+    command = _command(name)
+    if usage.asks_for_help(arguments):
+        print(command.help_text())
+        return 0
+    _import_from_working_directory()
+    return command.main(arguments)
 
 
 def _command(name: str) -> Command:
@@ -94,12 +96,6 @@ def _help_text() -> str:
     ]
     texts = [_command(name).help_text() for name in _COMMANDS]
     return "\n\n".join(["\n".join(head), *texts])
-
-
-def _version() -> str:
-    from importlib import metadata
-
-    return metadata.version("parallel-envs")
 
 
 def _import_from_working_directory() -> None:

@@ -63,9 +63,9 @@ class Progress:
         self._bar.update(
             self._task,
             completed=settings.fraction(tally.num_steps, tally.num_episodes),
-            steps=_of(tally.num_steps, settings.num_steps, "steps"),
+            steps=_of(tally.num_steps, settings.num_steps),
             speed=f"{steps_per_second:,.0f} steps/s" if steps_per_second else "",
-            episodes=_of(tally.num_episodes, settings.num_episodes, "episodes"),
+            episodes=f"{_of(tally.num_episodes, settings.num_episodes)} episodes",
             returns=f"return {formatted(mean)}" if tally.returns.count else "",
         )
         self._bar.refresh()
@@ -110,5 +110,5 @@ class _TimeLeft(rich.progress.ProgressColumn):
         return rich.text.Text(f"{clock} left")
 
 
-def _of(count: int, limit: int | None, unit: str) -> str:
-    return f"{count:,} {unit}" if limit is None else f"{count:,}/{limit:,} {unit}"
+def _of(count: int, limit: int | None) -> str:
+    return f"{count:,}" if limit is None else f"{count:,}/{limit:,}"

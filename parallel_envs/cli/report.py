@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import sys
 from typing import Any
 
 import rich.console
@@ -64,7 +66,12 @@ class Report:
             for table in (self._counts(), self._episodes(), self._times()):
                 console.print()
                 console.print(table)
-        print("\n".join(line.rstrip() for line in capture.get().splitlines()))
+        try:
+            lines = (line.rstrip() for line in capture.get().splitlines())
+            print("\n".join(lines), flush=True)
+        except BrokenPipeError:
+            # Who reads it has read enough, as `head` does. Nor may the exit fail of it.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     def _counts(self) -> rich.table.Table:
         table = _table("")

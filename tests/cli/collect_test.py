@@ -109,12 +109,25 @@ def test_output_that_is_no_terminal_is_plain(folder: pathlib.Path) -> None:
         assert re.search(rf"^{name} ", ended.stdout, re.MULTILINE)
 
 
+def test_reader_who_has_enough_of_the_summary_is_no_failure(
+    folder: pathlib.Path,
+) -> None:
+    with start(folder, *CARTPOLE, "--num_steps=100", "--logdir=run") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        stderr = process.stderr.read()
+
+    assert process.returncode == 0, stderr
+    assert len(stderr.splitlines()) == 2
+
+
 def test_terminal_shows_a_bar(folder: pathlib.Path) -> None:
     arguments = [*CARTPOLE, "--num_steps=3000", "--logdir=run"]
 
     output = run_in_terminal(folder, *arguments)
 
-    assert re.search(r"[\d,]+/3,000 steps.* steps/s.* episodes", output)
+    assert re.search(r"[\d,]+/3,000 [\d,]+ steps/s [\d,]+ episodes return \S+", output)
     assert "━" in output
 
 
@@ -160,6 +173,7 @@ def test_many_signals_leave_a_replay_that_can_be_loaded(folder: pathlib.Path) ->
 
     while process.poll() is None:
         process.send_signal(signal.SIGINT)
+        select.select([], [], [], 0.002)
     _, stderr = process.communicate()
 
     assert "Traceback" not in stderr
