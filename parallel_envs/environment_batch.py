@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
-from parallel_envs import agreement, seeding
+from parallel_envs import agreement, errors, seeding
 from parallel_envs import time_step as ts
 from parallel_envs.action_writer import ActionWriter
 from parallel_envs.environment_rows import Command
 from parallel_envs.process.shared_arrays import ArrayLayout
 from parallel_envs.py_environment import PyEnvironment
-from parallel_envs.row_server import Outcome, RowServer, error_of, first_rows
+from parallel_envs.row_server import (
+    Outcome,
+    Promise,
+    RowServer,
+    error_of,
+    first_rows,
+)
 from parallel_envs.row_writer import TimeStepStructure, split_variable
 from parallel_envs.specs import nest
 
@@ -45,6 +53,7 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
         """
         super().__init__()
         self._lock = threading.RLock()
+        self._owner = os.getpid()
         self._has_failed = False
         self._rows = make_rows()
         self._finalizer = weakref.finalize(self, self._rows.close)
@@ -95,6 +104,7 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
             WorkerError: If an environment failed.
             ClosedError: If the batch is closed.
         """
+        self._rows.check_open()
         with self._lock:
             return self._reset()
 
@@ -117,6 +127,7 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
             RuntimeError: If a call has failed and there was no `reset` since.
             ClosedError: If the batch is closed.
         """
+        self._rows.check_open()
         with self._lock:
             return self._step(action)
 
@@ -139,15 +150,11 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
             WorkerNotImplementedError: If an environment has no `seed`.
         """
         seeds = self._seeds(seed)
-        arguments = [(seeds[first:end], seeds[first]) for first, end in self._spans]
-        answers = self._ask_all(
-            "seed",
-            [
-                (many if self._is_batched(index) else one,)
-                for index, (many, one) in enumerate(arguments)
-            ],
-        )
-        return self._by_row(answers)
+        own = [
+            seeds[first:end] if self._is_batched(index) else seeds[first]
+            for index, (first, end) in enumerate(self._spans)
+        ]
+        return self._by_row(self._ask_all("seed", [(each,) for each in own]))
 
     def render(self, mode: str = "rgb_array") -> npt.NDArray[Any]:
         """Returns a picture of every row, uint8 `[B, H, W, 3]`.
@@ -228,7 +235,8 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
         ended. Raises nothing. A call that waits in another thread ends with
         ClosedError.
         """
-        if self._finalizer.alive:
+        # In a forked child the lock may be held by a thread that is not there.
+        if self._finalizer.alive and os.getpid() == self._owner:
             self._rows.interrupt()
             with self._lock:
                 self._finalizer()
@@ -293,28 +301,50 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
         return self._structure.pack(leaves, self._time_step_type)
 
     def _ask_all(self, name: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Asks the environment of each constructor, and returns the answers."""
+        """Asks the environment of each constructor, and returns the answers.
+
+        All are asked before the first is waited for, and all failures are told.
+        """
+        self._rows.check_open()
+        answers: list[Any] = []
+        failed: list[errors.WorkerError] = []
         with self._lock:
-            promises: list[Callable[[], Any]] = []
-            for index, own in enumerate(arguments):
+            for promise in self._promises(name, arguments):
                 try:
-                    promises.append(self._rows.ask(index, name, *own))
-                except TypeError as error:
-                    what = f"{name}({own[0]!r})" if own else name
-                    raise TypeError(f"{what}: row {index}: {error}") from None
-            return [promise() for promise in promises]
+                    answers.append(promise())
+                except errors.WorkerError as error:
+                    failed.append(error)
+        if failed:
+            merged = errors.merged(failed)
+            raise merged from merged.__cause__
+        return answers
+
+    def _promises(
+        self, name: str, arguments: Sequence[tuple[Any, ...]]
+    ) -> list[Promise]:
+        promises: list[Promise] = []
+        for index, own in enumerate(arguments):
+            try:
+                promises.append(self._rows.ask(index, name, *own))
+            except errors.WorkerError as error:
+                promises.append(functools.partial(_raise, error))
+            except TypeError as error:
+                what = f"{name}({own[0]!r})" if own else name
+                raise TypeError(f"{what}: row {index}: {error}") from None
+        return promises
 
     def _by_row(self, answers: Sequence[Any]) -> list[Any]:
         """Returns one entry for each row: a batched environment answers for many."""
         rows: list[Any] = []
-        for (first, end), answer in zip(self._spans, answers, strict=True):
-            count = end - first
-            if not self._is_batched(len(rows) and self._firsts.index(first)):
+        for index, ((first, end), answer) in enumerate(
+            zip(self._spans, answers, strict=True)
+        ):
+            if not self._is_batched(index):
                 rows.append(answer)
-            elif not isinstance(answer, (Mapping, str)) and _has_length(answer, count):
+            elif _is_one_for_each(answer, end - first):
                 rows += list(answer)
             else:
-                rows += [answer] * count
+                rows += [answer] * (end - first)
         return rows
 
     def _is_batched(self, index: int) -> bool:
@@ -342,8 +372,14 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
             )
 
 
-def _has_length(value: Any, count: int) -> bool:
-    try:
-        return len(value) == count
-    except TypeError:
-        return False
+def _is_one_for_each(answer: Any, count: int) -> bool:
+    """Whether a batched environment answered for each of its rows."""
+    return isinstance(answer, (list, tuple, np.ndarray)) and _length(answer) == count
+
+
+def _length(sequence: Any) -> int:
+    return len(sequence)
+
+
+def _raise(error: Exception) -> Any:
+    raise error

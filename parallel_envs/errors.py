@@ -87,6 +87,20 @@ class WorkerTimeoutError(WorkerError, TimeoutError):
     """An environment did not answer in time."""
 
 
+def merged(failures: Sequence[WorkerError]) -> WorkerError:
+    """Returns one error that names the rows of all; in all else it is the first."""
+    first = failures[0]
+    error = type(first)(
+        [index for failure in failures for index in failure.indices],
+        first.doing,
+        [detail for failure in failures for detail in failure.details],
+        exitcode=first.exitcode,
+        remote_traceback=first.remote_traceback,
+    )
+    error.__cause__ = first.__cause__
+    return error
+
+
 def describe_exit(exitcode: int | None) -> str:
     """Returns how a process ended in words, with the usual meaning of its signal."""
     if exitcode is None:

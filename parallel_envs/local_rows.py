@@ -63,7 +63,7 @@ class LocalRows:
         self, command: Command, extras: dict[int, list[Any]] | None
     ) -> Outcome | None:
         """Steps or resets every row."""
-        self._check_open()
+        self.check_open()
         report = self._rows.round(command, extras)
         if report is None:
             return None
@@ -71,7 +71,7 @@ class LocalRows:
 
     def ask(self, index: int, name: str, *arguments: Any) -> Promise:
         """Asks an environment at once; the promise returns or raises the result."""
-        self._check_open()
+        self.check_open()
         try:
             value = self._rows.request(name, index, *arguments)
         except (Exception, SystemExit) as error:
@@ -80,9 +80,18 @@ class LocalRows:
             return lambda: _raise(error_of([failure], is_request=True))
         return lambda: value
 
+    def check_open(self) -> None:
+        """Raises ClosedError if this is closed, or belongs to another process."""
+        if os.getpid() != self._owner:
+            raise errors.ClosedError(
+                "the environment belongs to the process that made it, and this is a "
+                "fork of that process: make a new environment here."
+            )
+        if self._is_closed:
+            raise errors.ClosedError("the environment is closed.")
+
     def revive(self) -> None:
         """Does nothing: what lives in this process is not gone."""
-        self._check_open()
 
     def interrupt(self) -> None:
         """Does nothing: no call waits for another process."""
@@ -102,15 +111,6 @@ class LocalRows:
         if self._threads is not None:
             with contextlib.suppress(RuntimeError):  # The interpreter is ending.
                 self._threads.shutdown()
-
-    def _check_open(self) -> None:
-        if os.getpid() != self._owner:
-            raise errors.ClosedError(
-                "the environment belongs to the process that made it, and this is a "
-                "fork of that process: make a new environment here."
-            )
-        if self._is_closed:
-            raise errors.ClosedError("the environment is closed.")
 
 
 def _raise(error: Exception) -> Any:

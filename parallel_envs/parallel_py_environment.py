@@ -134,6 +134,7 @@ class ParallelPyEnvironment(EnvironmentBatch):
         """
 
     def _ask_one(self, index: int, name: str, *arguments: Any) -> Callable[[], Any]:
+        self._rows.check_open()
         with self._lock:
             promise = self._rows.ask(index, name, *arguments)
 

@@ -58,6 +58,10 @@ class RowServer(Protocol):
         """Asks the environment of one constructor; the promise returns its answer."""
         ...
 
+    def check_open(self) -> None:
+        """Raises ClosedError if this is closed, or belongs to another process."""
+        ...
+
     def revive(self) -> None:
         """Makes anew what is gone, before a reset."""
         ...

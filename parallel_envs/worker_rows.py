@@ -123,6 +123,10 @@ class WorkerRows:
         """Drops a request that nobody will ask the answer of."""
         self._pool.forget(number)
 
+    def check_open(self) -> None:
+        """Raises ClosedError if this is closed, or belongs to another process."""
+        self._pool.check_open()
+
     def revive(self) -> None:
         """Starts new workers in place of dead ones.
 

@@ -290,6 +290,10 @@ class WorkerPool:
             self._processes.kill(replaced)
             raise
 
+    def check_open(self) -> None:
+        """Raises ClosedError if this is closed, or belongs to another process."""
+        self._watch.check_open()
+
     def interrupt(self) -> None:
         """Makes the call that waits, in another thread, end with ClosedError."""
         self._watch.interrupt()
