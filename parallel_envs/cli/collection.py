@@ -146,7 +146,7 @@ def _announcement(settings: Settings, folder: RunFolder) -> str:
     workers = settings.num_envs
     if settings.num_workers is not None:
         workers = min(workers, settings.num_workers)
-    where = f"{workers} processes" if workers else "this process"
+    where = {0: "this process", 1: "one process"}.get(workers, f"{workers} processes")
     verb = "Collecting"
     if folder.config is not None:
         verb = f"Going on after {folder.num_steps:,} steps"

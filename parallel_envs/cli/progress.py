@@ -41,6 +41,7 @@ class Progress:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         console = rich.console.Console(stderr=True)
+        self._is_shown = console.is_terminal and not console.is_dumb_terminal
         self._bar = rich.progress.Progress(
             rich.progress.BarColumn(bar_width=None),
             _Numbers("steps"),
@@ -52,12 +53,13 @@ class Progress:
             auto_refresh=False,
             transient=True,
             expand=True,
-            disable=not console.is_terminal or console.is_dumb_terminal,
         )
         self._task = self._bar.add_task("", total=1.0, start=True)
 
     def show(self, tally: Tally, steps_per_second: float) -> None:
         """Draws the bar anew."""
+        if not self._is_shown:
+            return
         settings = self._settings
         mean = tally.returns.latest_mean
         self._bar.update(
@@ -71,11 +73,13 @@ class Progress:
         self._bar.refresh()
 
     def __enter__(self) -> Progress:
-        self._bar.start()
+        if self._is_shown:
+            self._bar.start()
         return self
 
     def __exit__(self, *unused_error: object) -> None:
-        self._bar.stop()
+        if self._is_shown:
+            self._bar.stop()
 
 
 class _Numbers(rich.progress.ProgressColumn):
