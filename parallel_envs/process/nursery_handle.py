@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from parallel_envs.process import nursery, surroundings, worker
@@ -70,25 +70,27 @@ class NurseryHandle:
         """
         nursery.send(self._connection, str(index).encode(), connection.fileno())
 
-    def read(self) -> list[tuple[tuple[Any, ...], int | None]]:
-        """Returns the messages that have arrived, each with the descriptor it had."""
-        messages: list[tuple[tuple[Any, ...], int | None]] = []
+    def read(self) -> Iterator[tuple[tuple[Any, ...], int | None]]:
+        """Gives the messages that have arrived, each with the descriptor it had.
+
+        One by one, so that an error in reading one loses no descriptor of another.
+        """
         while True:
             try:
                 data, descriptors = nursery.receive(
                     self._connection, socket.MSG_DONTWAIT
                 )
             except (BlockingIOError, ConnectionError):
-                return messages
+                return
             if not data:
-                return messages
-            messages.append((pickle.loads(data), next(iter(descriptors), None)))
+                return
+            yield pickle.loads(data), next(iter(descriptors), None)
 
     def end(self) -> None:
         """Ends the process and every worker it still has, and reaps it."""
         with contextlib.suppress(OSError):
             self._connection.send(nursery.END, socket.MSG_DONTWAIT)
-            # One that was stopped is to end what the workers started, as it always does.
+            # One that was stopped has yet to end what the workers started.
             signal.pidfd_send_signal(self.pidfd, signal.SIGCONT)
         self._connection.close()
         if not _has_ended(self.pidfd, _END_SECONDS):

@@ -1,9 +1,9 @@
 """Pickles values so that another interpreter can read them.
 
 Lambdas, closures and classes defined in a function or in the main module travel by
-value, as cloudpickle does it. So do classes and functions of a module that is loaded
-here but that an import by its name would not find, as test runners and notebooks
-make them: the reader has no file to import them from.
+value, as cloudpickle does it. So do a module and its classes and functions if it is
+loaded here but an import by its name would not find it, as test runners and notebooks
+make them: the reader has no file to import it from.
 """
 
 from __future__ import annotations
@@ -34,7 +34,11 @@ def dumps(value: Any) -> bytes:
         TypeError: If `value`, or something in it, cannot be pickled.
     """
     try:
-        if _is_plain(value):
+        is_plain = _is_plain(value)
+    except RecursionError:  # Something in it holds itself.
+        is_plain = False
+    try:
+        if is_plain:
             return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
         return _dumps_by_value(value)
     except Exception as error:  # How an object pickles is the user's code.
@@ -76,6 +80,8 @@ class _Pickler(cloudpickle.Pickler):
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, (type, types.FunctionType)):
             self._look_at(obj.__module__)
+        elif isinstance(obj, types.ModuleType):
+            self._look_at(obj.__name__)
         pickler: Any = super()
         return pickler.reducer_override(obj)
 

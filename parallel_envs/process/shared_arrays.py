@@ -44,11 +44,10 @@ class MemoryFile:
             MemoryError: If it is not. Without this the first write to a page that
                 cannot be had ends a process by SIGBUS.
         """
-        os.ftruncate(self.descriptor, size)
         try:
             os.posix_fallocate(self.descriptor, 0, size)
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.ENOMEM):
+            if error.errno not in (errno.ENOSPC, errno.ENOMEM, errno.EFBIG):
                 raise
             raise MemoryError(
                 f"expected {size} bytes of shared memory for the batch, but the "

@@ -4,8 +4,6 @@ import itertools
 import multiprocessing
 import os
 import resource
-import subprocess
-import sys
 from typing import Any
 
 import hypothesis
@@ -132,3 +130,20 @@ def test_the_file_has_no_name_and_programs_do_not_inherit_it() -> None:
     assert os.fstat(memory.descriptor).st_nlink == 0
     assert not os.get_inheritable(memory.descriptor)
     memory.close()
+
+
+def reserve_beyond(limit: int, size: int) -> None:
+    """Runs in a process of its own: the limit is one of the process."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    memory = MemoryFile.create()
+    memory.reserve(limit)
+    memory.reserve(size)
+
+
+def test_memory_that_cannot_be_had_is_an_error_and_not_a_signal() -> None:
+    spawn = multiprocessing.get_context("fork")
+    with spawn.Pool(1) as pool:
+        outcome = pool.apply_async(reserve_beyond, (1 << 20, 1 << 21))
+
+        with pytest.raises(MemoryError, match="expected 2097152 bytes of shared mem"):
+            outcome.get(30)
