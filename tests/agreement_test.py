@@ -79,9 +79,10 @@ def test_bounds_of_rewards_are_joined_too() -> None:
 
 
 def test_containers_are_those_of_the_first_environment() -> None:
-    pair = collections.OrderedDict(b=SCALAR, a=(SCALAR, {}))
+    items: dict[str, Any] = {"b": SCALAR, "a": (SCALAR, {})}
+    pair = collections.OrderedDict(items)
 
-    found = joined(pair, {"a": (SCALAR, {}), "b": SCALAR})
+    found = joined(pair, items)
 
     assert type(found) is collections.OrderedDict
     assert found == pair

@@ -19,6 +19,15 @@ def _parallel(**options: Any) -> Callable[[Constructors], EnvironmentBatch]:
     return lambda constructors: pe.ParallelPyEnvironment(constructors, **options)
 
 
+def frozen(value: Any) -> Any:
+    """Returns containers by their names and leaves as bytes, to be compared."""
+    if hasattr(value, "tobytes"):
+        return value.dtype.str, value.shape, value.tobytes()
+    if hasattr(value, "items"):
+        return type(value).__name__, [(k, frozen(v)) for k, v in value.items()]
+    return type(value).__name__, [frozen(item) for item in value]
+
+
 # Every way in which values and wishes travel.
 MODES: dict[str, Callable[[Constructors], EnvironmentBatch]] = {
     "batched": _here,
