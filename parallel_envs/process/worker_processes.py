@@ -102,7 +102,7 @@ class WorkerProcesses:
         """Ends workers, and waits until they are gone."""
         for index in indices:
             self.workers[index].kill()
-        self._await_deaths(time.monotonic() + _KILL_SECONDS)
+        self._await_deaths(indices, time.monotonic() + _KILL_SECONDS)
 
     def remove(self, index: int) -> None:
         """Frees what is left of a dead worker."""
@@ -114,9 +114,10 @@ class WorkerProcesses:
 
     def end(self, deadline: float) -> None:
         """Waits until `deadline` for workers to end, then ends them and the nursery."""
-        self._await_deaths(deadline)
-        self.kill(range(len(self.workers)))
-        for index in range(len(self.workers)):
+        everyone = range(len(self.workers))
+        self._await_deaths(everyone, deadline)
+        self.kill(everyone)
+        for index in everyone:
             self.remove(index)
         if self._nursery is not None:
             self._nursery.end()
@@ -212,14 +213,14 @@ class WorkerProcesses:
             worker.is_dead |= worker.pidfd is None
         lost.end()
 
-    def _await_deaths(self, deadline: float) -> None:
-        """Waits for the workers that are alive, but not for ever.
+    def _await_deaths(self, indices: Sequence[int], deadline: float) -> None:
+        """Waits for those of the workers that are alive, but not for ever.
 
         What they still say is read and dropped: a full channel would hold them.
         """
         poller = select.poll()
         waiting: dict[int, WorkerHandle] = {}
-        for worker in self.workers:
+        for worker in [self.workers[index] for index in indices]:
             if worker.pidfd is not None and not worker.is_dead:
                 waiting[worker.pidfd] = worker
                 poller.register(worker.pidfd, select.POLLIN)

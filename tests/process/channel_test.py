@@ -9,7 +9,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import hypothesis
@@ -27,7 +27,7 @@ Pair = tuple[Channel, Channel]
 
 
 @contextlib.contextmanager
-def connected() -> Iterator[Pair]:
+def connected() -> Generator[Pair]:
     mine, other = Channel.pair()
     theirs = Channel(other)
     try:

@@ -5,7 +5,7 @@ import os
 import resource
 import select
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 import pytest
 
@@ -28,7 +28,7 @@ def memory() -> Iterator[shared_arrays.MemoryFile]:
 
 
 @contextlib.contextmanager
-def forked(*works: Callable[[], object]) -> Iterator[list[int]]:
+def forked(*works: Callable[[], object]) -> Generator[list[int]]:
     """Runs each work in a process of its own, over and over."""
     pids: list[int] = []
     for work in works:

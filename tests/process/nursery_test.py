@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import pytest
@@ -40,7 +40,7 @@ def adder_for(index: int) -> Callable[[], Servant]:
 
 
 @contextlib.contextmanager
-def nursery_in(station: Station, context: str) -> Iterator[NurseryHandle]:
+def nursery_in(station: Station, context: str) -> Generator[NurseryHandle]:
     inherited = adder_for if context == "fork" else None
     handle = NurseryHandle(station, context=context, inherited=inherited)
     try:

@@ -54,6 +54,7 @@ plain = st.recursive(
 )
 
 
+@hypothesis.settings(max_examples=40)
 @hypothesis.given(plain)
 def test_plain_values_come_back(value: Any) -> None:
     assert pickle.loads(pickling.dumps(value)) == value
@@ -82,7 +83,7 @@ def test_subclasses_of_plain_types_keep_their_type() -> None:
     class Name(str):
         pass
 
-    value = {"name": Name("x"), "order": collections.OrderedDict(a=1)}
+    value: dict[str, Any] = {"name": Name("x"), "order": collections.OrderedDict(a=1)}
 
     copy = pickle.loads(pickling.dumps(value))
 
@@ -211,7 +212,7 @@ def test_a_module_that_hides_another_of_its_name_travels_by_value(
     (tmp_path / "found").mkdir()
     (tmp_path / "twice.py").write_text(TEXT)
     (tmp_path / "found" / "twice.py").write_text(TEXT.replace("8", "9"))
-    monkeypatch.syspath_prepend(str(tmp_path / "found"))
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "found"), *sys.path])
     monkeypatch.delitem(sys.modules, "twice", raising=False)
     module = load_from(tmp_path / "twice.py", "twice")
 
@@ -225,7 +226,7 @@ def test_what_can_be_imported_travels_by_its_name(
     path = tmp_path.joinpath(*name.split(".")).with_suffix(".py")
     path.parent.mkdir(exist_ok=True)
     path.write_text(TEXT)
-    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     importlib.invalidate_caches()
     module = importlib.import_module(name)
 
@@ -241,7 +242,7 @@ def test_a_module_that_left_the_module_path_travels_by_value(
 ) -> None:
     (tmp_path / "leaving.py").write_text(TEXT)
     with monkeypatch.context() as patch:
-        patch.syspath_prepend(str(tmp_path))
+        patch.setattr(sys, "path", [str(tmp_path), *sys.path])
         module = importlib.import_module("leaving")
         assert len(pickling.dumps(module.Environment())) < 100
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import numpy as np
@@ -134,7 +134,7 @@ def pool_of(
     *,
     context: str = "forkserver",
     **options: Any,
-) -> Iterator[WorkerPool]:
+) -> Generator[WorkerPool]:
     """Gives a pool of adders, or of what the makers make, and closes it."""
     if isinstance(makers, int):
         makers = [Adder] * makers

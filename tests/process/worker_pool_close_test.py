@@ -8,6 +8,7 @@ import os
 import pathlib
 import resource
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -271,7 +272,7 @@ def test_a_module_that_cannot_be_preloaded_is_refused(
 ) -> None:
     text, complaint = MODULES[kind]
     name = f"preloaded_{kind}"
-    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     if text is not None:
         (tmp_path / f"{name}.py").write_text(text)
     before = descriptors()
@@ -289,7 +290,7 @@ def test_a_module_that_cannot_be_preloaded_is_refused(
 def test_a_nursery_that_ends_while_it_preloads_is_no_refusal(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     (tmp_path / "preloaded_ends.py").write_text("import os; os._exit(3)")
 
     with pytest.raises(NurseryError, match="the process that starts workers") as error:
@@ -301,7 +302,7 @@ def test_a_nursery_that_ends_while_it_preloads_is_no_refusal(
 def test_what_was_preloaded_is_there_in_every_worker(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     (tmp_path / "preloaded_well.py").write_text("import os; pid = os.getpid()")
 
     def pid_of_import() -> int:
