@@ -156,25 +156,26 @@ class WorkerProcesses:
         if self._nursery is None:
             return
         for message, descriptor in self._nursery.read():
-            kind: str = message[0]
-            facts: list[Any] = list(message[1:])
+            kind, facts = message[0], message[1:]
             if kind == "ready":
                 self._is_nursery_ready = True
             elif kind == "born":
-                index, pid = facts
-                self._enter(self.workers[index], pid, descriptor)
+                self._enter(*facts, pidfd=descriptor)
             elif kind == "dead":
-                index, pid, exitcode = facts
-                if self.workers[index].pid == pid:
-                    self.workers[index].exitcode = exitcode
+                self._note_exit(*facts)
             else:
                 self._is_refusal = kind == "refused"
                 self._complaint = facts[0]
 
-    def _enter(self, worker: WorkerHandle, pid: int, pidfd: int | None) -> None:
+    def _enter(self, index: int, pid: int, *, pidfd: int | None) -> None:
         assert pidfd is not None, "a birth comes with its pidfd"
+        worker = self.workers[index]
         worker.pid, worker.pidfd = pid, pidfd
         self._watch.add(pidfd, lambda: self._lose(worker))
+
+    def _note_exit(self, index: int, pid: int, exitcode: int) -> None:
+        if self.workers[index].pid == pid:
+            self.workers[index].exitcode = exitcode
 
     def _watch_channel(self, worker: WorkerHandle) -> None:
         def read() -> None:
