@@ -24,7 +24,7 @@ Make = Callable[[batches.Constructors], EnvironmentBatch]
 NUM_ROWS = 3
 
 
-@pytest.fixture(params=batches.MODES.values(), ids=batches.MODES.keys())
+@pytest.fixture(params=batches.MODES.values(), ids=list(batches.MODES))
 def make(request: pytest.FixtureRequest) -> Make:
     """One way to make a batch."""
     return request.param
@@ -63,62 +63,31 @@ def record(batch: EnvironmentBatch, num_steps: int = 9) -> list[Any]:
     spec = pe.specs.add_outer_dim(batch.action_spec(), batch.batch_size)
     actions = [pe.specs.sample(spec, generator) for _ in range(num_steps)]
     with batch:
-        batch.seed(list(range(batch.batch_size)))
         steps = [batch.reset(), *(batch.step(action) for action in actions)]
-        return [_frozen(step) for step in steps]
+        return batches.frozen(steps)
 
 
-def _frozen(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _frozen(item) for key, item in sorted(value.items())}
-    if isinstance(value, (list, tuple)):
-        return type(value).__name__, [_frozen(item) for item in value]
-    return value.dtype.str, value.shape, value.tobytes()
-
-
-class SeededTree(Tree):
-    """A tree that also takes seeds."""
-
-    def seed(self, seed: int) -> int:
-        self.index = seed
-        return seed
+def random_rows(batch_size: int) -> Any:
+    """Returns batched rows that end at random."""
+    return RandomPyEnvironment(
+        {"x": pe.BoundedArraySpec((2,), np.float32, -1, 1)},
+        pe.BoundedArraySpec((), np.int32, 0, 3),
+        episode_end_probability=0.3,
+        batch_size=batch_size,
+        seed=0,
+    )
 
 
 KINDS: dict[str, list[Callable[[], Any]]] = {
-    "drawing": [lambda i=i: environments.Drawing(i) for i in range(4)],
-    "tree": [lambda i=i: SeededTree(i, length=2 + i) for i in range(3)],
-    "image": [
-        SeededImage
-        for SeededImage in [
-            type("I", (environments.Image,), {"seed": lambda self, seed: seed})
-        ]
-        * 2
-    ],
-    "batched": [
-        lambda: RandomSeeded(batch_size=2),
-        lambda: RandomSeeded(batch_size=3),
-    ],
+    "drawing": [functools.partial(environments.Drawing, i) for i in range(4)],
+    "tree": [functools.partial(Tree, i, length=2 + i) for i in range(3)],
+    "image": [functools.partial(environments.Image, i) for i in range(2)],
+    "batched": [functools.partial(random_rows, count) for count in (2, 3)],
 }
 
 
-class RandomSeeded(RandomPyEnvironment):
-    """Batched rows that end at random, by a given seed."""
-
-    def __init__(self, batch_size: int) -> None:
-        super().__init__(
-            {"x": pe.BoundedArraySpec((2,), np.float32, -1, 1)},
-            pe.BoundedArraySpec((), np.int32, 0, 3),
-            episode_end_probability=0.3,
-            batch_size=batch_size,
-            seed=batch_size,
-        )
-
-    def seed(self, seed: Any) -> Any:
-        return seed
-
-
 @functools.cache
-def _expected(kind: str) -> list[Any]:
+def expected_of(kind: str) -> list[Any]:
     return record(batches.MODES["batched"](KINDS[kind]))
 
 
@@ -129,7 +98,7 @@ def test_every_implementation_returns_the_same_to_the_bit(mode: str, kind: str) 
 
     recorded = record(make(KINDS[kind]))
 
-    assert recorded == _expected(kind)
+    assert recorded == expected_of(kind)
 
 
 def test_rows_step_and_reset_each_by_itself(make: Make) -> None:
@@ -196,10 +165,10 @@ def test_variable_leaves_come_as_a_list_of_arrays(make: Make) -> None:
     with make([environments.VariableSize] * 2) as batch:
         kept = [batch.reset(), *(batch.step(zeros(2)) for _ in range(3))]
 
-    for t, time_step in enumerate(kept):
-        assert isinstance(time_step.observation, list)
-        assert [rows.tolist() for rows in time_step.observation] == [list(range(t))] * 2
-        assert time_step.observation[0].dtype == np.int64
+    assert {type(step.observation) for step in kept} == {list}
+    for t, observation in enumerate(step.observation for step in kept):
+        assert [row.tolist() for row in observation] == [list(range(t))] * 2
+        assert {row.dtype for row in observation} == {np.dtype(np.int64)}
 
 
 class Keeping(environments.Counting):
@@ -251,7 +220,7 @@ def test_environments_get_scalars_and_arrays_that_they_may_keep(make: Make) -> N
         (3, r"expected int64 of shape \(3,\), got int64 of shape \(\)"),
         (
             [0.0, 0.5, 0.0],
-            r"expected values of int64, got np.float64\(0.5\) in row 1|got 0.5 in row 1",
+            r"action: expected values of int64, got 0\.5 in row 1 \(float64\)",
         ),
         ([0, 12, 0], r"action: expected values from 0 to 9, got 12 in row 1"),
         ([0, 0, -1], r"expected values from 0 to 9, got -1 in row 2"),
@@ -259,7 +228,7 @@ def test_environments_get_scalars_and_arrays_that_they_may_keep(make: Make) -> N
         ([[0], [0, 1], [0]], r"action: expected an array of shape \(3,\)"),
         ({"a": zeros()}, r"action: expected int64 of shape \(3,\), got object"),
         (None, r"expected int64 of shape \(3,\), got object"),
-        ([np.nan, 0, 0], r"expected values of int64, got (np.float64\()?nan"),
+        ([np.nan, 0, 0], "expected values of int64, got nan in row 0"),
         ([1 + 1j, 0, 0], r"expected int64 of shape \(3,\), got complex128"),
     ],
 )
@@ -311,8 +280,8 @@ def test_a_part_missing_in_a_nested_action_is_named(make: Make) -> None:
     [
         (
             environments.WrongShape,
-            r"environment 0: observation\['cam'\]\['rgb'\] does not fit its spec: expected "
-            r"uint8 of shape \(5, 5, 3\), got uint8 of shape \(1, 5, 5, 3\)\.",
+            r"environment 0: observation\['cam'\]\['rgb'\] does not fit its spec: "
+            r"expected uint8 of shape \(5, 5, 3\), got uint8 of shape \(1, 5, 5, 3\)\.",
         ),
         (environments.WrongDtype, r"expected uint8 of shape .*, got float64 of shape"),
         (
@@ -381,7 +350,7 @@ def test_an_exception_in_reset_is_told_and_the_next_reset_works(make: Make) -> N
     with make(
         [functools.partial(environments.RaisingInReset, i) for i in range(2)]
     ) as batch:
-        with pytest.raises(pe.WorkerError, match="bad episode 0.*during reset"):
+        with pytest.raises(pe.WorkerError, match=r"bad episode 0.*during reset"):
             batch.reset()
 
         assert batch.reset().observation[:, 1].tolist() == [1, 1]
@@ -417,7 +386,7 @@ def test_bounds_of_actions_that_differ_are_refused(make: Make) -> None:
         def action_spec(self) -> Any:
             return pe.BoundedArraySpec((), np.int64, 0, 5, "action")
 
-    with pytest.raises(ValueError, match="environment 1 has other specs.*action"):
+    with pytest.raises(ValueError, match=r"environment 1 has other specs.*action"):
         make([environments.Counting, Other])
 
 
@@ -464,7 +433,7 @@ def test_one_seed_is_spread_and_none_draws_new_ones(make: Make) -> None:
         assert batch.seed(7) == pe.spread_seeds(7, 2)
         assert batch.seed(None) != batch.seed(None)
 
-        with pytest.raises(ValueError, match="seed: expected 2 seeds.*got 3"):
+        with pytest.raises(ValueError, match=r"seed: expected 2 seeds.*got 3"):
             batch.seed([1, 2, 3])
 
 
@@ -475,7 +444,7 @@ def test_what_an_environment_does_not_implement_is_said_and_costs_nothing(
 
     with pytest.raises(NotImplementedError, match=r"environment 0 raised.*seed"):
         env.seed([1, 2, 3])
-    with pytest.raises(NotImplementedError, match="environment 0 raised.*render"):
+    with pytest.raises(NotImplementedError, match=r"environment 0 raised.*render"):
         env.render()
     with pytest.raises(NotImplementedError, match="rgb_array\" only, got 'human'"):
         env.render("human")
@@ -525,7 +494,7 @@ def test_a_missing_attribute_is_an_attribute_error_and_costs_nothing(
 ) -> None:
     env.reset()
 
-    with pytest.raises(AttributeError, match="environment 0 raised.*nonsense"):
+    with pytest.raises(AttributeError, match=r"environment 0 raised.*nonsense"):
         env.get_attr("nonsense")
     with pytest.raises(AttributeError, match="nonsense"):
         env.call("nonsense", 3)
@@ -537,7 +506,7 @@ def test_lists_of_the_wrong_length_are_refused(env: EnvironmentBatch) -> None:
         ValueError, match=r"set_attr\('length'\): values: expected 3.*got 2"
     ):
         env.set_attr("length", [1, 2])
-    with pytest.raises(ValueError, match="set_state: state: expected 3.*got 1"):
+    with pytest.raises(ValueError, match=r"set_state: state: expected 3.*got 1"):
         env.set_state([None])
 
 
@@ -558,13 +527,19 @@ def test_attributes_are_set_where_they_are_found_through_wrappers(make: Make) ->
 
 def test_batched_environments_lie_side_by_side(make: Make) -> None:
     class Pair(pe.PyEnvironment):
-        """Two rows that count."""
+        """Two rows that show their last actions."""
 
-        batched, batch_size = True, 2
+        @property
+        def batched(self) -> bool:
+            return True
+
+        @property
+        def batch_size(self) -> int:
+            return 2
 
         def __init__(self, first: int) -> None:
             super().__init__()
-            self.first, self.t = first, 0
+            self.first = first
 
         def observation_spec(self) -> Any:
             return pe.ArraySpec((2,), np.int64)
