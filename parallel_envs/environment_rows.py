@@ -10,6 +10,7 @@ import dataclasses
 import enum
 import importlib
 import inspect
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from concurrent import futures
 from typing import Any
@@ -27,6 +28,8 @@ from parallel_envs.row_writer import (
     split_variable,
 )
 from parallel_envs.specs import nest
+
+_LOGGER = logging.getLogger(__name__)
 
 Array = npt.NDArray[Any]
 Constructor = Callable[[], Any]
@@ -132,7 +135,7 @@ class Factory:
             except (Exception, SystemExit) as error:
                 failure = Failure([position], "construction", error)
                 rows = EnvironmentRows(environments, validate=self.validate)
-                rows.close()
+                rows.close_quietly()
                 rows.failure = failure
                 return rows
         return EnvironmentRows(environments, validate=self.validate)
@@ -215,17 +218,24 @@ class EnvironmentRows:
         """Closes every environment, also if one of them raises.
 
         Raises:
-            Exception: The first that was raised.
+            Exception, SystemExit: The first that was raised.
         """
-        errors: list[Exception] = []
+        errors: list[Exception | SystemExit] = []
         for env in self.environments:
             try:
                 env.close()
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 errors.append(error)
         self.environments.clear()
         if errors:
             raise errors[0]
+
+    def close_quietly(self) -> None:
+        """Closes every environment; what is raised is logged."""
+        try:
+            self.close()
+        except (Exception, SystemExit):
+            _LOGGER.warning("An environment raised in close().", exc_info=True)
 
 
 class _Slot:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 from concurrent import futures
 from typing import Any
@@ -18,8 +17,6 @@ from parallel_envs.environment_rows import (
 from parallel_envs.process.shared_arrays import ArrayLayout
 from parallel_envs.process.worker import Report
 from parallel_envs.row_server import Array, Outcome, Promise, error_of, first_rows
-
-_LOGGER = logging.getLogger(__name__)
 
 
 class LocalRows:
@@ -104,10 +101,7 @@ class LocalRows:
         if self._is_closed or os.getpid() != self._owner:
             return
         self._is_closed = True
-        try:
-            self._rows.close()
-        except Exception:
-            _LOGGER.warning("An environment raised in close().", exc_info=True)
+        self._rows.close_quietly()
         if self._threads is not None:
             with contextlib.suppress(RuntimeError):  # The interpreter is ending.
                 self._threads.shutdown()
