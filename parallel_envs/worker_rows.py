@@ -64,6 +64,7 @@ class WorkerRows:
             told = self._start_error(error)
             raise told from told.__cause__
         self.descriptions = self._introduced()
+        self._is_agreed = True
         self._firsts = first_rows(self.descriptions)
         self._spans = [
             (self._firsts[group[0]], self._firsts[group[-1] + 1])
@@ -135,8 +136,9 @@ class WorkerRows:
             ValueError: If an environment now has other specs than before.
         """
         self._pool.settle()
-        if not self._pool.dead:
+        if self._is_agreed and not self._pool.dead:
             return
+        self._is_agreed = False
         try:
             self._pool.replace_dead()
         except (MakeFailed, WorkerGone, NurseryError) as error:
@@ -146,6 +148,7 @@ class WorkerRows:
             zip(self.descriptions, self._introduced(), strict=True)
         ):
             _refuse_change(index, old, new)
+        self._is_agreed = True
 
     def interrupt(self) -> None:
         """Makes a call that waits in another thread end with ClosedError."""

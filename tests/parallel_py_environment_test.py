@@ -504,6 +504,27 @@ def test_reset_starts_a_new_worker_where_one_is_gone(
         ]
 
 
+def test_an_environment_with_other_specs_than_before_is_refused_at_each_reset(
+    tmp_path: Path,
+) -> None:
+    class Changing(environments.Exiting):
+        def action_spec(self) -> Any:
+            maximum = len(os.listdir(tmp_path))
+            return pe.BoundedArraySpec((), np.int64, 0, maximum, "action")
+
+    with pe.ParallelPyEnvironment([Changing]) as env:
+        env.reset()
+        with pytest.raises(pe.WorkerDiedError):
+            env.step(zeros(1))
+        (tmp_path / "changed").touch()
+
+        for _ in range(2):
+            with pytest.raises(
+                ValueError, match=r"environment 0 has other specs since .* anew: action"
+            ):
+                env.reset()
+
+
 def test_all_rows_of_a_lost_process_are_named() -> None:
     constructors = [environments.Counting, environments.Exiting, environments.Counting]
 
