@@ -1,7 +1,17 @@
 """Settings of the tests that are no setting of pytest."""
 
-import hypothesis
+import os
+
+from hypothesis import Phase, settings
 
 # How long an example takes says more about the machine than about the code.
-hypothesis.settings.register_profile("default", deadline=None, print_blob=True)
-hypothesis.settings.load_profile("default")
+settings.register_profile("here", deadline=None, print_blob=True)
+# The same examples each time; and nobody waits there for the smallest that fails.
+settings.register_profile(
+    "ci",
+    settings.get_profile("here"),
+    database=None,
+    derandomize=True,
+    phases=(Phase.explicit, Phase.generate),
+)
+settings.load_profile("ci" if os.environ.get("CI") else "here")
