@@ -30,7 +30,7 @@ class BatchedPyEnvironment(EnvironmentBatch):
 
         Raises:
             TypeError: If `envs` holds something else, naming the position.
-            ValueError: If `envs` is empty or the specs differ.
+            ValueError: If `envs` is empty, has an environment twice, or specs differ.
         """
         self._environments = _checked(envs)
 
@@ -61,4 +61,11 @@ def _checked(envs: Any) -> list[PyEnvironment]:
             checked.append(as_py_environment(env))
         except TypeError as error:
             raise TypeError(f"envs[{position}]: {error}") from None
+    positions = {id(env): position for position, env in enumerate(checked)}
+    for position, env in enumerate(checked):
+        if positions[id(env)] != position:
+            raise ValueError(
+                f"envs[{positions[id(env)]}] is the same object as envs[{position}]: "
+                "expected an environment of its own for each row."
+            )
     return checked

@@ -240,6 +240,7 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
             self._rows.interrupt()
             with self._lock:
                 self._finalizer()
+                del self._actions, self._outputs  # They keep the shared memory.
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -356,6 +357,7 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
             return seeding.spread_seeds(entropy, self.batch_size)
         if isinstance(seed, (int, np.integer)):
             return seeding.spread_seeds(int(seed), self.batch_size)
+        _check_sequence("seed", "an int, None or a list of seeds", seed)
         seeds = list(seed)
         if len(seeds) != self.batch_size:
             raise ValueError(
@@ -365,11 +367,17 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
         return seeds
 
     def _check_count(self, what: str, values: Sequence[Any]) -> None:
+        _check_sequence(what, "a list", values)
         if len(values) != len(self._spans):
             raise ValueError(
                 f"{what}: expected {len(self._spans)}, one for each constructor, got "
                 f"{len(values)}."
             )
+
+
+def _check_sequence(what: str, expected: str, value: Any) -> None:
+    if isinstance(value, str) or not hasattr(value, "__len__"):
+        raise TypeError(f"{what}: expected {expected}, got {value!r:.200}.")
 
 
 def _is_one_for_each(answer: Any, count: int) -> bool:

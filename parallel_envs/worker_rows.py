@@ -81,9 +81,13 @@ class WorkerRows:
 
     def attach(self, layout: ArrayLayout, num_inputs: int) -> list[Array]:
         """Returns the arrays of the batch, shared with the workers or not."""
-        arrays = self._pool.attach(
-            layout, num_inputs, self._spans, shared_memory=self._shared_memory
-        )
+        try:
+            arrays = self._pool.attach(
+                layout, num_inputs, self._spans, shared_memory=self._shared_memory
+            )
+        except (MakeFailed, WorkerGone) as error:
+            told = self._start_error(error)
+            raise told from told.__cause__
         self._inputs, self._outputs = arrays[:num_inputs], arrays[num_inputs:]
         return arrays
 
@@ -157,6 +161,7 @@ class WorkerRows:
     def close(self) -> None:
         """Closes the environments, ends the workers, frees everything."""
         self._pool.close()
+        self._inputs, self._outputs = [], []
 
     def _introduced(self) -> list[Description]:
         return list(itertools.chain.from_iterable(self._pool.introductions))

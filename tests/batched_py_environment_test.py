@@ -141,3 +141,10 @@ def test_an_interrupt_is_not_taken_for_a_failure_of_an_environment() -> None:
         with pytest.raises(RuntimeError, match=r"Call reset\(\) first"):
             batch.step([0])
         assert batch.reset().step_type.tolist() == [0]
+
+
+def test_an_environment_cannot_have_two_rows() -> None:
+    env = environments.Counting()
+
+    with pytest.raises(ValueError, match=r"envs\[2\] is the same object as envs\[0\]"):
+        pe.BatchedPyEnvironment([env, environments.Counting(), env])

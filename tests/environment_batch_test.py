@@ -664,3 +664,15 @@ def test_nests_keep_their_containers(make: Make) -> None:
     nest.assert_same_structure(spec, observation, "observation")
     assert isinstance(observation["joints"], tuple)
     assert observation["nothing"] == {}
+
+
+@pytest.mark.parametrize("wrong", [1.5, "12"])
+def test_what_is_no_list_is_named(env: EnvironmentBatch, wrong: Any) -> None:
+    with pytest.raises(TypeError, match="seed: expected an int, None or a list"):
+        env.seed(wrong)
+    with pytest.raises(
+        TypeError, match=r"set_attr\('length'\): values: expected a list"
+    ):
+        env.set_attr("length", wrong)
+    with pytest.raises(TypeError, match="set_state: state: expected a list"):
+        env.set_state(wrong)

@@ -69,7 +69,7 @@ class Nursery:
         self._connection = connection
         self._is_spawning = is_spawning
         self._inherited = inherited
-        self._workers: dict[int, tuple[int, int]] = {}  # pidfd: (index, pid)
+        self._workers: dict[int, tuple[int, int]] = {}  # pidfd: (birth, pid)
         self._caller = os.pidfd_open(caller)
         self._poller = select.poll()
         self._poller.register(connection, select.POLLIN)
@@ -89,6 +89,7 @@ class Nursery:
             raise
         finally:
             self._end()
+            self._connection.close()
 
     def _serve(self) -> None:
         """Forks and watches until the caller says so, or dies."""
@@ -113,10 +114,11 @@ class Nursery:
         data, descriptors = receive(self._connection)
         if data in (b"", END):
             return False
-        self._fork(int(data), descriptors[0])
+        birth, index = pickle.loads(data)
+        self._fork(birth, index, descriptors[0])
         return True
 
-    def _fork(self, index: int, descriptor: int) -> None:
+    def _fork(self, birth: int, index: int, descriptor: int) -> None:
         nursery = os.getpid()
         pid = os.fork()
         if pid == 0:
@@ -125,9 +127,9 @@ class Nursery:
             os.setpgid(pid, pid)  # Here too, so that it is so before anyone asks.
         os.close(descriptor)
         pidfd = os.pidfd_open(pid)
-        self._workers[pidfd] = (index, pid)
+        self._workers[pidfd] = (birth, pid)
         self._poller.register(pidfd, select.POLLIN)
-        self._tell("born", index, pid, descriptor=pidfd)
+        self._tell("born", birth, pid, descriptor=pidfd)
 
     def _become_worker(
         self, nursery: int, index: int, connection: socket.socket
@@ -160,7 +162,7 @@ class Nursery:
         os.execve(sys.executable, command, dict(surroundings.environ))
 
     def _bury(self, descriptor: int) -> None:
-        index, pid = self._workers.pop(descriptor)
+        birth, pid = self._workers.pop(descriptor)
         self._poller.unregister(descriptor)
         # The group goes before its leader is reaped: until then its number cannot
         # belong to anyone else.
@@ -168,7 +170,7 @@ class Nursery:
         _kill_group(pid)
         _, status = os.waitpid(pid, 0)
         os.close(descriptor)
-        self._tell("dead", index, pid, os.waitstatus_to_exitcode(status))
+        self._tell("dead", birth, os.waitstatus_to_exitcode(status))
 
     def _tell(self, *message: Any, descriptor: int | None = None) -> None:
         # A caller that does not read is gone or stuck; waiting for it would leave
@@ -227,6 +229,7 @@ def run_forked(
     """
     try:
         os.setsid()
+        _forget_handlers()
         signal.signal(signal.SIGINT, lambda _number, _frame: None)
         for descriptor in foreign:
             os.close(descriptor)
@@ -247,6 +250,10 @@ def main(arguments: Sequence[str]) -> None:
         memory, (bells[0], bells[1], bells[2], bells[3]), num_workers
     )
     try:
+        # They had to be inherited up to here; programs that are started are to have
+        # none of them.
+        for descriptor in (connection, *station.descriptors):
+            os.set_inheritable(descriptor, False)
         Nursery(
             station,
             socket.socket(fileno=connection),
@@ -282,7 +289,15 @@ def bootstrap(
     """Returns a command that runs `main` of a module of this package."""
     code = _BOOTSTRAP.format(module=module)
     count = str(len(module_path))
-    return [sys.executable, "-c", code, count, *module_path, *arguments]
+    flags = _interpreter_flags()
+    return [sys.executable, *flags, "-c", code, count, *module_path, *arguments]
+
+
+def _interpreter_flags() -> list[str]:
+    """Returns the flags of this interpreter that change what code does."""
+    flags = ["-O"] * sys.flags.optimize + ["-B"] * sys.flags.dont_write_bytecode
+    flags += ["-X", "utf8"] * sys.flags.utf8_mode
+    return flags + [f"-W{option}" for option in sys.warnoptions]
 
 
 def die_with_parent(parent: int) -> None:
@@ -313,6 +328,13 @@ def _preload(modules: Sequence[str]) -> str | None:
                 "thread(s), and a fork would copy their locks."
             )
     return None
+
+
+def _forget_handlers() -> None:
+    """Takes back the signal handlers of the program that this is a fork of."""
+    for number in signal.valid_signals():
+        if callable(signal.getsignal(number)):
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _kill_group(pid: int) -> None:

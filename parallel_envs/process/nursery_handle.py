@@ -62,13 +62,20 @@ class NurseryHandle:
         """Returns the descriptor, which is readable when there is a message."""
         return self._connection.fileno()
 
-    def fork(self, index: int, connection: socket.socket) -> None:
-        """Asks for a worker; `connection` is its end of its channel.
+    def fork(self, birth: int, index: int, connection: socket.socket) -> None:
+        """Asks for a worker.
+
+        Args:
+            birth: A number that no other worker has, with which its birth and its
+                death are told.
+            index: Its place among the workers.
+            connection: Its end of its channel.
 
         Raises:
             OSError: If the nursery is gone.
         """
-        nursery.send(self._connection, str(index).encode(), connection.fileno())
+        message = pickle.dumps((birth, index))
+        nursery.send(self._connection, message, connection.fileno())
 
     def read(self) -> Iterator[tuple[tuple[Any, ...], int | None]]:
         """Gives the messages that have arrived, each with the descriptor it had.

@@ -42,7 +42,7 @@ class RemoteError:
         if self.pickled is None:
             return None
         # Loading runs the constructor that the user wrote: it may raise anything.
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception, SystemExit):
             error = pickle.loads(self.pickled)
             return error if isinstance(error, BaseException) else None
         return None

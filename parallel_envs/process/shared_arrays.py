@@ -6,12 +6,15 @@ The file has no name: nothing to collide, nothing to leak, and no limit from
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import errno
+import itertools
+import math
 import mmap
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -45,6 +48,8 @@ class MemoryFile:
                 cannot be had ends a process by SIGBUS.
         """
         try:
+            if size > _available():
+                raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
             os.posix_fallocate(self.descriptor, 0, size)
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.ENOMEM, errno.EFBIG):
@@ -79,11 +84,11 @@ class ArrayLayout:
     @property
     def size(self) -> int:
         """Bytes of the whole block, at least one."""
-        return self._ends()[-1] if self.shapes else 1
+        return max(1, sum(self._sizes()))
 
     def arrays(self, buffer: Any) -> list[npt.NDArray[Any]]:
         """Returns the arrays as views of `buffer`, which holds `size` bytes."""
-        starts = [_aligned(end) for end in (0, *self._ends()[:-1])]
+        starts = itertools.accumulate(self._sizes(), initial=0)
         return [
             np.ndarray(shape, dtype, buffer, start)
             for shape, dtype, start in zip(
@@ -91,15 +96,25 @@ class ArrayLayout:
             )
         ]
 
-    def _ends(self) -> list[int]:
-        return list(self._iterate_ends()) or [0]
+    def _sizes(self) -> list[int]:
+        """Returns the bytes that each array takes up, whole cache lines."""
+        return [
+            _aligned(math.prod(shape) * dtype.itemsize)
+            for shape, dtype in zip(self.shapes, self.dtypes, strict=True)
+        ]
 
-    def _iterate_ends(self) -> Iterator[int]:
-        end = 0
-        for shape, dtype in zip(self.shapes, self.dtypes, strict=True):
-            size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-            end = _aligned(end) + max(size, 1)
-            yield end
+
+def _available() -> float:
+    """Returns how many bytes of memory the machine can still give.
+
+    A memory file may grow beyond them: then the kernel ends processes to make room.
+    """
+    with contextlib.suppress(OSError), open("/proc/meminfo") as lines:
+        for line in lines:
+            name, _, value = line.partition(":")
+            if name == "MemAvailable":
+                return int(value.split()[0]) * 1024
+    return math.inf
 
 
 def _aligned(offset: int) -> int:

@@ -275,6 +275,8 @@ def main(arguments: Sequence[str]) -> None:
     index, descriptor, memory, *bells, num_workers = map(int, arguments[:8])
     sys.argv[:] = arguments[8:]
     station = Station(memory, (bells[0], bells[1], bells[2], bells[3]), num_workers)
+    for inherited in (descriptor, *station.descriptors):
+        os.set_inheritable(inherited, False)
     run(station, index, socket.socket(fileno=descriptor))
 
 

@@ -96,7 +96,9 @@ class WorkerPool:
             stack.callback(self._doorbell.close)
             self._memory.reserve(doorbell.ControlBlock.size(size))
             self._control = doorbell.ControlBlock(self._memory, size)
-            self._watch.add(self._doorbell.bell, lambda: None)
+            # A bell that is rung late is to wake one wait, and not all that follow.
+            bell = self._doorbell.bell
+            self._watch.add(bell, lambda: doorbell.take(bell))
             self._processes = WorkerProcesses(
                 self._watch,
                 Station(self._memory.descriptor, self._doorbell.descriptors, size),
@@ -151,6 +153,7 @@ class WorkerPool:
 
         Raises:
             MemoryError: If the machine does not have the memory.
+            MakeFailed: If an object does not take the arrays.
         """
         offset = doorbell.ControlBlock.size(len(rows)) if shared_memory else None
         self._attachments = [
@@ -262,9 +265,13 @@ class WorkerPool:
             for worker in self._processes.workers
             if not worker.is_dead
         ]
-        for ping in pings:
-            with contextlib.suppress(WorkerGone):
-                self.answer(ping)
+        try:
+            for ping in pings:
+                with contextlib.suppress(WorkerGone):
+                    self.answer(ping)
+        finally:
+            for ping in pings:
+                self.forget(ping)
         self._doorbell.silence()
         self._is_dirty = False
 
@@ -312,9 +319,11 @@ class WorkerPool:
         deadline = time.monotonic() + grace_seconds
         with self._resources:
             for worker in self._processes.workers:
+                # A worker whose channel is full does not read: it is not waited for.
                 with contextlib.suppress(TimeoutError):
-                    worker.send((0, "close", pickling.dumps(())), deadline)
+                    worker.send((0, "close", pickling.dumps(())), time.monotonic())
             self._processes.end(deadline)
+        del self._control  # What is mapped holds a descriptor.
 
     def _inherited(self, index: int) -> Callable[[], Servant]:
         factory = self._factories[index]
@@ -368,8 +377,8 @@ class WorkerPool:
             self._ask(index, "attach", self._attachments[index]) for index in indices
         ]
         for number in numbers:
-            answer = self.answer(number)
-            assert not isinstance(answer, RemoteError), answer.traceback
+            index = self._asked[number]
+            self._made(index, self.answer(number))
 
     def _ask(self, index: int, verb: str, *arguments: Any) -> int:
         self._watch.check_open()
@@ -400,9 +409,11 @@ class WorkerPool:
         self._is_dirty = bool(self.dead)
 
     def _is_round_over(self) -> bool:
+        """Whether every worker that lives is done, and has told what it has to tell."""
+        dead = self.dead
         for worker, done in enumerate(self._control.done.tolist()):
             has_told = done == self._number or worker in self._news
-            if abs(done) != self._number or not has_told:
+            if worker not in dead and (abs(done) != self._number or not has_told):
                 return False
         return True
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import select
+import signal
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -64,6 +66,8 @@ class WorkerProcesses:
         self._is_nursery_ready = False
         self._complaint = ""
         self._is_refusal = False
+        self._births: dict[int, WorkerHandle] = {}
+        self._last_birth = 0
 
     @property
     def dead(self) -> list[int]:
@@ -91,8 +95,9 @@ class WorkerProcesses:
             worker = WorkerHandle(index, mine)
             self.workers[index : index + 1] = [worker]
             with other:
-                self._ask_for(index, other)
+                self._ask_for(worker, other)
             worker.send(surroundings)
+            self._watch.wait(0.0)  # Births are told meanwhile: none may be crowded out.
         while any(self.workers[index].pid is None for index in indices):
             self._wait_for_nursery()
         for index in indices:
@@ -102,6 +107,8 @@ class WorkerProcesses:
         """Ends workers, and waits until they are gone."""
         for index in indices:
             self.workers[index].kill()
+            # One that was asked for and not born has nothing that tells its death.
+            self.workers[index].is_dead |= self.workers[index].pidfd is None
         self._await_deaths(indices, time.monotonic() + _KILL_SECONDS)
 
     def remove(self, index: int) -> None:
@@ -134,10 +141,12 @@ class WorkerProcesses:
         self._watch.add(self._nursery.fileno(), self._read_nursery)
         self._watch.add(self._nursery.pidfd, self._lose_nursery)
 
-    def _ask_for(self, index: int, connection: Any) -> None:
+    def _ask_for(self, worker: WorkerHandle, connection: Any) -> None:
+        self._last_birth += 1
+        self._births[self._last_birth] = worker
         if self._nursery is not None:
             try:
-                self._nursery.fork(index, connection)
+                self._nursery.fork(self._last_birth, worker.index, connection)
                 return
             except OSError:
                 self._lose_nursery()
@@ -167,15 +176,18 @@ class WorkerProcesses:
                 self._is_refusal = kind == "refused"
                 self._complaint = facts[0]
 
-    def _enter(self, index: int, pid: int, *, pidfd: int | None) -> None:
+    def _enter(self, birth: int, pid: int, *, pidfd: int | None) -> None:
         assert pidfd is not None, "a birth comes with its pidfd"
-        worker = self.workers[index]
+        worker = self._births[birth]
+        if worker.is_dead:  # It was given up before it was born.
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            os.close(pidfd)
+            return
         worker.pid, worker.pidfd = pid, pidfd
         self._watch.add(pidfd, lambda: self._lose(worker))
 
-    def _note_exit(self, index: int, pid: int, exitcode: int) -> None:
-        if self.workers[index].pid == pid:
-            self.workers[index].exitcode = exitcode
+    def _note_exit(self, birth: int, exitcode: int) -> None:
+        self._births.pop(birth).exitcode = exitcode
 
     def _watch_channel(self, worker: WorkerHandle) -> None:
         def read() -> None:
@@ -210,8 +222,8 @@ class WorkerProcesses:
         self._watch.remove(lost.pidfd)
         for worker in self.workers:
             worker.kill()
-            # One that was asked for and never born has nothing that tells its death.
             worker.is_dead |= worker.pidfd is None
+        self._births.clear()
         lost.end()
 
     def _await_deaths(self, indices: Sequence[int], deadline: float) -> None:

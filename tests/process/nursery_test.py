@@ -23,6 +23,7 @@ from tests.process.servants import Adder, Watch
 
 CONTEXTS = ["forkserver", "spawn", "fork"]
 MAX_WORKERS = 3
+BIRTH = 100
 
 
 @pytest.fixture
@@ -59,10 +60,10 @@ def bear(handle: NurseryHandle, index: int) -> tuple[int, int, Channel]:
     """Returns process id, pidfd and channel of a new worker."""
     mine, other = Channel.pair()
     with other:
-        handle.fork(index, other)
+        handle.fork(BIRTH + index, index, other)
     mine.send(Surroundings.capture())
     (kind, told, pid), pidfd = next_message(handle)
-    assert (kind, told) == ("born", index)
+    assert (kind, told) == ("born", BIRTH + index)
     assert pidfd is not None
     return pid, pidfd, mine
 
@@ -76,7 +77,7 @@ def test_births_and_deaths_are_told(context: str, station: Station) -> None:
         dead = next_message(handle)
 
         assert ready == (("ready",), None)
-        assert dead == (("dead", 2, pid, -signal.SIGTERM), None)
+        assert dead == (("dead", BIRTH + 2, -signal.SIGTERM), None)
         assert servants.is_readable(pidfd)
         os.close(pidfd)
         channel.close()
@@ -102,11 +103,11 @@ def test_a_worker_whose_channel_ends_leaves_by_itself(
 ) -> None:
     with nursery_in(station, context) as handle:
         next_message(handle)
-        pid, pidfd, channel = bear(handle, 1)
+        _, pidfd, channel = bear(handle, 1)
         channel.close()
         dead = next_message(handle)
 
-        assert dead == (("dead", 1, pid, 0), None)
+        assert dead == (("dead", BIRTH + 1, 0), None)
         os.close(pidfd)
 
 

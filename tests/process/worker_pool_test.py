@@ -20,7 +20,7 @@ from parallel_envs.process import pickling
 from parallel_envs.process.remote_error import RemoteError
 from parallel_envs.process.shared_arrays import ArrayLayout
 from parallel_envs.process.worker import Report
-from parallel_envs.process.worker_pool import WorkerPool
+from parallel_envs.process.worker_pool import MakeFailed, WorkerPool
 from tests.process import servants
 from tests.process.servants import Adder, Gate, ask, attach, call, pool_of
 
@@ -396,7 +396,7 @@ def test_an_object_that_refuses_the_arrays_is_an_error() -> None:
 
     with (
         pool_of([Adder, Refusing]) as pool,
-        pytest.raises(AssertionError, match="no such arrays"),
+        pytest.raises(MakeFailed, match="no such arrays"),
     ):
         attach(pool)
 
