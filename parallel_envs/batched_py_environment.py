@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from concurrent import futures
 from typing import Any
 
-from parallel_envs.environment_batch import EnvironmentBatch
-from parallel_envs.environment_rows import EnvironmentRows, as_py_environment
-from parallel_envs.local_rows import LocalRows
+from parallel_envs.batch.environment_batch import EnvironmentBatch
+from parallel_envs.batch.environment_rows import EnvironmentRows, as_py_environment
+from parallel_envs.batch.local_rows import LocalRows
 from parallel_envs.py_environment import PyEnvironment
 
 

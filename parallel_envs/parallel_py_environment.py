@@ -7,13 +7,13 @@ import importlib.util
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from parallel_envs.environment_batch import EnvironmentBatch
-from parallel_envs.environment_handle import EnvironmentHandle
-from parallel_envs.environment_rows import Factory
-from parallel_envs.local_rows import LocalRows
+from parallel_envs.batch.environment_batch import EnvironmentBatch
+from parallel_envs.batch.environment_handle import EnvironmentHandle
+from parallel_envs.batch.environment_rows import Factory
+from parallel_envs.batch.local_rows import LocalRows
+from parallel_envs.batch.row_server import RowServer
+from parallel_envs.batch.worker_rows import WorkerRows
 from parallel_envs.process.nursery_handle import refuse_other_threads
-from parallel_envs.row_server import RowServer
-from parallel_envs.worker_rows import WorkerRows
 
 _CONTEXTS = (None, "forkserver", "spawn", "fork")
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import parallel_envs as pe
-from parallel_envs.environment_batch import EnvironmentBatch
+from parallel_envs.batch.environment_batch import EnvironmentBatch
 
 Constructors = Sequence[Callable[[], Any]]
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parallel_envs import errors
-from parallel_envs.environment_rows import Command, Description, Failure
+from parallel_envs.batch.environment_rows import Command, Description, Failure
 from parallel_envs.process.shared_arrays import ArrayLayout
 from parallel_envs.process.worker_pool import WorkerGone
 

@@ -7,20 +7,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from parallel_envs import errors
-from parallel_envs.environment_rows import (
+from parallel_envs.batch.environment_rows import (
     Command,
     Constructor,
     Description,
     Factory,
     Failure,
 )
+from parallel_envs.batch.row_server import Array, Outcome, Promise, error_of, first_rows
 from parallel_envs.process import pickling
 from parallel_envs.process.remote_error import RemoteError
 from parallel_envs.process.shared_arrays import ArrayLayout
 from parallel_envs.process.worker import Report
 from parallel_envs.process.worker_pool import MakeFailed, WorkerGone, WorkerPool
 from parallel_envs.process.worker_processes import NurseryError
-from parallel_envs.row_server import Array, Outcome, Promise, error_of, first_rows
 from parallel_envs.specs import checks
 
 

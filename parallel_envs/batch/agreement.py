@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from parallel_envs import time_step as ts
-from parallel_envs.environment_rows import Description
+from parallel_envs.batch.environment_rows import Description
 from parallel_envs.specs import array_spec, checks, nest
 
 

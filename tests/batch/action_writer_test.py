@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import parallel_envs as pe
-from parallel_envs import action_writer
+from parallel_envs.batch import action_writer
 
 NUMBERS = [
     *(np.dtype(code) for code in "?bhilqBHILQefd"),

@@ -8,15 +8,15 @@ from concurrent import futures
 from typing import Any
 
 from parallel_envs import errors
-from parallel_envs.environment_rows import (
+from parallel_envs.batch.environment_rows import (
     Command,
     Description,
     EnvironmentRows,
     Failure,
 )
+from parallel_envs.batch.row_server import Array, Outcome, Promise, error_of, first_rows
 from parallel_envs.process.shared_arrays import ArrayLayout
 from parallel_envs.process.worker import Report
-from parallel_envs.row_server import Array, Outcome, Promise, error_of, first_rows
 
 
 class LocalRows:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import parallel_envs as pe
-from parallel_envs import row_writer
 from parallel_envs import time_step as ts
+from parallel_envs.batch import row_writer
 
 # NumPy's scalars and those of Python, by how much their kind of number can say.
 RANKS = {"b": 0, "i": 1, "u": 1, "f": 2}

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import parallel_envs as pe
-from parallel_envs import agreement
 from parallel_envs import time_step as ts
-from parallel_envs.environment_rows import Description
+from parallel_envs.batch import agreement
+from parallel_envs.batch.environment_rows import Description
 
 SCALAR = pe.ArraySpec((), np.float32)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from parallel_envs.row_writer import rows_of, split_variable
+from parallel_envs.batch.row_writer import rows_of, split_variable
 from parallel_envs.specs import array_spec, nest
 
 Array = npt.NDArray[Any]

@@ -18,15 +18,15 @@ from typing import Any
 import numpy.typing as npt
 
 from parallel_envs import time_step as ts
-from parallel_envs.process.remote_error import RemoteError
-from parallel_envs.process.worker import Report
-from parallel_envs.py_environment import PyEnvironment
-from parallel_envs.row_writer import (
+from parallel_envs.batch.row_writer import (
     MisfitError,
     RowWriter,
     TimeStepStructure,
     split_variable,
 )
+from parallel_envs.process.remote_error import RemoteError
+from parallel_envs.process.worker import Report
+from parallel_envs.py_environment import PyEnvironment
 from parallel_envs.specs import nest
 
 _LOGGER = logging.getLogger(__name__)

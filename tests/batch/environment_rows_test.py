@@ -9,9 +9,14 @@ import numpy.typing as npt
 import pytest
 
 import parallel_envs as pe
-from parallel_envs import environment_rows
 from parallel_envs import time_step as ts
-from parallel_envs.environment_rows import Command, EnvironmentRows, Factory, Failure
+from parallel_envs.batch import environment_rows
+from parallel_envs.batch.environment_rows import (
+    Command,
+    EnvironmentRows,
+    Factory,
+    Failure,
+)
 from parallel_envs.process.worker import Report
 from parallel_envs.testing import environments
 from parallel_envs.testing.random_py_environment import RandomPyEnvironment

@@ -14,7 +14,7 @@ import pytest
 
 import parallel_envs as pe
 from parallel_envs import time_step as ts
-from parallel_envs.environment_batch import EnvironmentBatch
+from parallel_envs.batch.environment_batch import EnvironmentBatch
 from parallel_envs.specs import nest
 from parallel_envs.testing import environments
 from parallel_envs.testing.random_py_environment import RandomPyEnvironment

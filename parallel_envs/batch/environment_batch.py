@@ -12,20 +12,21 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from parallel_envs import agreement, errors, seeding
+from parallel_envs import errors, seeding
 from parallel_envs import time_step as ts
-from parallel_envs.action_writer import ActionWriter
-from parallel_envs.environment_rows import Command
-from parallel_envs.process.shared_arrays import ArrayLayout
-from parallel_envs.py_environment import PyEnvironment
-from parallel_envs.row_server import (
+from parallel_envs.batch import agreement
+from parallel_envs.batch.action_writer import ActionWriter
+from parallel_envs.batch.environment_rows import Command
+from parallel_envs.batch.row_server import (
     Outcome,
     Promise,
     RowServer,
     error_of,
     first_rows,
 )
-from parallel_envs.row_writer import TimeStepStructure, split_variable
+from parallel_envs.batch.row_writer import TimeStepStructure, split_variable
+from parallel_envs.process.shared_arrays import ArrayLayout
+from parallel_envs.py_environment import PyEnvironment
 from parallel_envs.specs import nest
 
 

@@ -1,0 +1,1 @@
+"""Environments side by side: what a batch is, wherever its environments live."""
