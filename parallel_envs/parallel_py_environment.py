@@ -13,6 +13,7 @@ from parallel_envs.batch.environment_rows import Factory
 from parallel_envs.batch.local_rows import LocalRows
 from parallel_envs.batch.row_server import RowServer
 from parallel_envs.batch.worker_rows import WorkerRows
+from parallel_envs.process import facilities
 from parallel_envs.process.nursery_handle import refuse_other_threads
 
 _CONTEXTS = (None, "forkserver", "spawn", "fork")
@@ -65,7 +66,8 @@ class ParallelPyEnvironment(EnvironmentBatch):
                 own. "fork": from a fork of this very process, whose constructors then
                 need not be picklable.
             preload: Names of modules that the clean process imports before it forks,
-                so that workers need not. They must not start threads.
+                so that workers need not. They must not start threads. Without effect
+                where there is no such process: elsewhere than on Linux.
             validate: False checks only structure and shape of actions, and casts what
                 environments return.
 
@@ -196,6 +198,10 @@ def _check_context(context: Any, num_workers: int) -> None:
             f"{context!r}."
         )
     if context == "fork":
+        if facilities.is_portable():
+            raise ValueError(
+                'context: expected None or "spawn", got "fork", which needs Linux.'
+            )
         refuse_other_threads()
 
 

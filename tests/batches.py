@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pytest
+
 import parallel_envs as pe
 from parallel_envs.batch.environment_batch import EnvironmentBatch
+from parallel_envs.process import facilities
 
 Constructors = Sequence[Callable[[], Any]]
 
@@ -28,6 +31,12 @@ def frozen(value: Any) -> Any:
     return type(value).__name__, [frozen(item) for item in value]
 
 
+def _portable(constructors: Constructors) -> EnvironmentBatch:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(facilities.VARIABLE, "1")
+        return pe.ParallelPyEnvironment(constructors, num_workers=2)
+
+
 # Every way in which values and wishes travel.
 MODES: dict[str, Callable[[Constructors], EnvironmentBatch]] = {
     "batched": _here,
@@ -38,6 +47,7 @@ MODES: dict[str, Callable[[Constructors], EnvironmentBatch]] = {
     "a worker each": _parallel(),
     "two workers": _parallel(num_workers=2),
     "sockets": _parallel(shared_memory=False, num_workers=2),
+    "portable": _portable,
     "blocking": _parallel(blocking=True),
     "blocking sockets": _parallel(blocking=True, shared_memory=False),
 }

@@ -70,6 +70,7 @@ class WorkerRows:
             (self._firsts[group[0]], self._firsts[group[-1] + 1])
             for group in self._groups
         ]
+        self._can_ring = self._pool.has_bell and shared_memory and not blocking
         self._inputs: list[Array] = []
         self._outputs: list[Array] = []
 
@@ -95,7 +96,7 @@ class WorkerRows:
         self, command: Command, extras: dict[int, list[Any]] | None
     ) -> Outcome | None:
         """Steps or resets every row, and waits until all are done."""
-        if self._shared_memory and not self._blocking and extras is None:
+        if self._can_ring and extras is None:
             news = self._pool.round(int(command))
             if news is None:
                 return None

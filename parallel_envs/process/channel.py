@@ -105,6 +105,11 @@ class Channel:
             self._take_in()
         return pickle.loads(self._inbox.popleft())
 
+    def wait(self) -> None:
+        """Waits until there is something to receive, or the other side is gone."""
+        if not self.has_messages:
+            _wait(self._connection, select.POLLIN, None)
+
     def receive_all(self) -> list[Any]:
         """Returns every message that has arrived in full, without waiting."""
         self._take_in()

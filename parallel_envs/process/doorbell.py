@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -30,10 +31,10 @@ class Doorbell:
     waits for the next round cannot take the token of a slow one.
     """
 
-    def __init__(self, descriptors: tuple[int, int, int, int]) -> None:
-        self.descriptors = descriptors
-        self._go = descriptors[:2]
-        self._countdown, self.bell = descriptors[2:]
+    def __init__(self, descriptors: Sequence[int]) -> None:
+        self.descriptors = tuple(descriptors)
+        self._go = self.descriptors[:2]
+        self._countdown, self.bell = self.descriptors[2:]
 
     @classmethod
     def create(cls) -> Doorbell:

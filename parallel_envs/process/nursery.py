@@ -27,19 +27,12 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from parallel_envs.process import channel, remote_error, worker
+from parallel_envs.process import channel, interpreter, remote_error, worker
 from parallel_envs.process.surroundings import Surroundings
 
 _PR_SET_PDEATHSIG = 1
 _MESSAGE_SIZE = 1 << 16  # bytes
 END = b"end"  # Closing is not enough: other processes may hold the caller's end.
-
-# What the caller's interpreter runs; the module path comes first, so that the very
-# same packages are found whatever folder the program was started from.
-_BOOTSTRAP = (
-    "import sys; count = int(sys.argv[1]); sys.path[:] = sys.argv[2 : 2 + count]; "
-    "from parallel_envs.process import {module}; {module}.main(sys.argv[2 + count :])"
-)
 
 Inherited = Callable[[int], Callable[[], worker.Servant]]
 
@@ -155,9 +148,9 @@ class Nursery:
     ) -> None:
         for descriptor in (connection.fileno(), *self._station.descriptors):
             os.set_inheritable(descriptor, True)
-        arguments = worker.command(self._station, index, connection.fileno())
-        command = bootstrap(
-            "worker", surroundings.module_path, [*arguments, *surroundings.arguments]
+        place = worker.command(self._station, index, connection.fileno())
+        command = interpreter.command(
+            "worker", surroundings.module_path, [place, *surroundings.arguments]
         )
         os.execve(sys.executable, command, dict(surroundings.environ))
 
@@ -243,12 +236,9 @@ def run_forked(
 def main(arguments: Sequence[str]) -> None:
     """Runs a nursery in an interpreter of its own; see `command`."""
     signal.signal(signal.SIGINT, lambda _number, _frame: None)
-    connection, caller, is_spawning, memory, *bells, num_workers = map(
-        int, arguments[:9]
-    )
-    station = worker.Station(
-        memory, (bells[0], bells[1], bells[2], bells[3]), num_workers
-    )
+    numbers = map(int, arguments[0].split(","))
+    connection, caller, is_spawning, num_workers, memory, *bells = numbers
+    station = worker.Station(memory, tuple(bells), num_workers)
     try:
         # They had to be inherited up to here; programs that are started are to have
         # none of them.
@@ -259,7 +249,7 @@ def main(arguments: Sequence[str]) -> None:
             socket.socket(fileno=connection),
             caller,
             is_spawning=bool(is_spawning),
-        ).run(arguments[9:])
+        ).run(arguments[1:])
     finally:
         os._exit(0)  # pyright: ignore[reportPrivateUsage]
 
@@ -276,28 +266,12 @@ def command(
         connection,
         os.getpid(),
         int(is_spawning),
-        *station.descriptors,
         station.num_workers,
+        *station.descriptors,
     )
-    arguments = [str(number) for number in numbers]
-    return bootstrap("nursery", sys.path, [*arguments, *preload])
-
-
-def bootstrap(
-    module: str, module_path: Sequence[str], arguments: Sequence[str]
-) -> list[str]:
-    """Returns a command that runs `main` of a module of this package."""
-    code = _BOOTSTRAP.format(module=module)
-    count = str(len(module_path))
-    flags = _interpreter_flags()
-    return [sys.executable, *flags, "-c", code, count, *module_path, *arguments]
-
-
-def _interpreter_flags() -> list[str]:
-    """Returns the flags of this interpreter that change what code does."""
-    flags = ["-O"] * sys.flags.optimize + ["-B"] * sys.flags.dont_write_bytecode
-    flags += ["-X", "utf8"] * sys.flags.utf8_mode
-    return flags + [f"-W{option}" for option in sys.warnoptions]
+    return interpreter.command(
+        "nursery", sys.path, [",".join(map(str, numbers)), *preload]
+    )
 
 
 def die_with_parent(parent: int) -> None:

@@ -32,9 +32,9 @@ class MemoryFile:
         self.descriptor = descriptor
 
     @classmethod
-    def create(cls) -> MemoryFile:
-        """Returns a new, empty file; an unlinked one where memory files are not."""
-        if hasattr(os, "memfd_create"):
+    def create(cls, *, in_memory: bool = True) -> MemoryFile:
+        """Returns a new, empty file; an unlinked one if it is not to be `in_memory`."""
+        if in_memory:
             return cls(os.memfd_create("parallel_envs", os.MFD_CLOEXEC))
         descriptor, path = tempfile.mkstemp(prefix="parallel_envs")
         os.unlink(path)
@@ -50,7 +50,10 @@ class MemoryFile:
         try:
             if size > _available():
                 raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
-            os.posix_fallocate(self.descriptor, 0, size)
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(self.descriptor, 0, size)
+            else:
+                os.ftruncate(self.descriptor, size)
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.ENOMEM, errno.EFBIG):
                 raise

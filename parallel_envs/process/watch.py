@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import select
+import selectors
+import socket
 from collections.abc import Callable
 
 from parallel_envs import errors
+
+_IDLE_SECONDS = 0.2  # How soon a portable watch learns what no descriptor tells.
 
 Events = list[tuple[int, int]]
 
@@ -22,9 +26,7 @@ class Watch:
         self._owner = os.getpid()
         self._handlers: dict[int, Callable[[], object]] = {}
         self._is_open = True
-        self._epoll = select.epoll()
-        self._wish = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self.add(self._wish, self.check_open)
+        self.add(self._set_up(), self.check_open)
 
     @property
     def is_owned(self) -> bool:
@@ -33,13 +35,13 @@ class Watch:
 
     def add(self, descriptor: int, handler: Callable[[], object]) -> None:
         """Has `handler` called when `descriptor` is readable."""
-        self._epoll.register(descriptor, select.EPOLLIN)
+        self._register(descriptor)
         self._handlers[descriptor] = handler
 
     def remove(self, descriptor: int) -> None:
         """Forgets a descriptor; does nothing if it is not watched."""
         if self._handlers.pop(descriptor, None) is not None:
-            self._epoll.unregister(descriptor)
+            self._unregister(descriptor)
 
     def wait(self, seconds: float | None = None) -> bool:
         """Handles what has happened, waiting for it; False where time ran out.
@@ -77,13 +79,68 @@ class Watch:
         """Ends whoever waits, and refuses all that comes after."""
         if self._is_open and self.is_owned:
             self._is_open = False
-            os.eventfd_write(self._wish, 1)
+            self._wake()
 
     def close(self) -> None:
         """Frees the descriptors of its own."""
         self._is_open = False
+        self._free()
+
+    def _set_up(self) -> int:
+        """Returns the descriptor that is readable once the watch was interrupted."""
+        self._epoll = select.epoll()
+        self._wish = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        return self._wish
+
+    def _register(self, descriptor: int) -> None:
+        self._epoll.register(descriptor, select.EPOLLIN)
+
+    def _unregister(self, descriptor: int) -> None:
+        self._epoll.unregister(descriptor)
+
+    def _wake(self) -> None:
+        os.eventfd_write(self._wish, 1)
+
+    def _free(self) -> None:
         self._epoll.close()
         os.close(self._wish)
+
+
+class PortableWatch(Watch):
+    """A watch for systems without epoll and process descriptors.
+
+    Attributes:
+        idle: Called now and then while nothing happens.
+    """
+
+    idle: Callable[[], object] = staticmethod(lambda: None)
+
+    def poll(self, seconds: float | None = None) -> Events:
+        """Returns what has happened, waiting for it, but not for long."""
+        is_short = seconds is not None and seconds < _IDLE_SECONDS
+        ready = self._selector.select(seconds if is_short else _IDLE_SECONDS)
+        if not ready and not is_short:
+            self.idle()  # The caller then looks again at what it waits for.
+        return [(key.fd, events) for key, events in ready]
+
+    def _set_up(self) -> int:
+        self._selector = selectors.DefaultSelector()
+        self._wish_end, self._wisher = socket.socketpair()
+        return self._wish_end.fileno()
+
+    def _register(self, descriptor: int) -> None:
+        self._selector.register(descriptor, selectors.EVENT_READ)
+
+    def _unregister(self, descriptor: int) -> None:
+        self._selector.unregister(descriptor)
+
+    def _wake(self) -> None:
+        self._wisher.send(b"!")
+
+    def _free(self) -> None:
+        self._selector.close()
+        self._wish_end.close()
+        self._wisher.close()
 
 
 def is_readable(descriptor: int, seconds: float = 0.0) -> bool:

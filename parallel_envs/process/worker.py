@@ -17,6 +17,8 @@ import select
 import signal
 import socket
 import sys
+import threading
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -26,6 +28,8 @@ import numpy.typing as npt
 
 from parallel_envs.process import channel, doorbell, pickling, remote_error
 from parallel_envs.process import shared_arrays as shared
+
+_PARENT_SECONDS = 0.5  # How often a worker without a nursery looks for its parent.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,12 +105,13 @@ class Station:
 
     Attributes:
         memory: Descriptor of the memory file.
-        bells: Descriptors of the doorbell.
+        bells: Descriptors of the doorbell; none where rounds are asked for through the
+            channel.
         num_workers: How many workers share them.
     """
 
     memory: int
-    bells: tuple[int, int, int, int]
+    bells: tuple[int, ...]
     num_workers: int
 
     @property
@@ -137,9 +142,7 @@ class Worker:
         self._inherited = inherited
         self._channel = channel.Channel(connection)
         self._memory = shared.MemoryFile(station.memory)
-        self._doorbell = doorbell.Doorbell(station.bells)
-        self._control = doorbell.ControlBlock(self._memory, station.num_workers)
-        self._done = self._control.asked_of(index)
+        self._station = station
         self._servant: Servant | None = None
         self._inputs: list[npt.NDArray[Any]] = []
         self._outputs: list[npt.NDArray[Any]] = []
@@ -147,6 +150,17 @@ class Worker:
 
     def serve(self) -> None:
         """Answers until asked to close, or until the other side is gone."""
+        if self._station.bells:
+            self._serve_bell_and_channel()
+            return
+        while self._is_open:
+            self._channel.wait()
+            self._read_channel()
+
+    def _serve_bell_and_channel(self) -> None:
+        self._doorbell = doorbell.Doorbell(self._station.bells)
+        self._control = doorbell.ControlBlock(self._memory, self._station.num_workers)
+        self._done = self._control.asked_of(self._index)
         pollers = [self._poller(parity) for parity in (0, 1)]
         take, number_of = doorbell.take, self._control.asked_of
         while self._is_open:
@@ -272,15 +286,24 @@ def run(
 
 def main(arguments: Sequence[str]) -> None:
     """Serves in an interpreter of its own; the arguments are those of `command`."""
-    index, descriptor, memory, *bells, num_workers = map(int, arguments[:8])
-    sys.argv[:] = arguments[8:]
-    station = Station(memory, (bells[0], bells[1], bells[2], bells[3]), num_workers)
+    index, descriptor, num_workers, memory, *bells = map(int, arguments[0].split(","))
+    sys.argv[:] = arguments[1:]
+    station = Station(memory, tuple(bells), num_workers)
     for inherited in (descriptor, *station.descriptors):
         os.set_inheritable(inherited, False)
+    if not bells:  # There is no nursery that would end it with its parent.
+        threading.Thread(target=_end_with, args=[os.getppid()], daemon=True).start()
     run(station, index, socket.socket(fileno=descriptor))
 
 
-def command(station: Station, index: int, descriptor: int) -> list[str]:
-    """Returns the arguments that `main` reads."""
-    numbers = (index, descriptor, *station.descriptors, station.num_workers)
-    return [str(number) for number in numbers]
+def _end_with(parent: int) -> None:
+    """Ends this process soon after its parent has ended."""
+    while os.getppid() == parent:
+        time.sleep(_PARENT_SECONDS)
+    os._exit(1)  # pyright: ignore[reportPrivateUsage]
+
+
+def command(station: Station, index: int, descriptor: int) -> str:
+    """Returns the first argument of `main`; those of the program follow."""
+    numbers = (index, descriptor, station.num_workers, *station.descriptors)
+    return ",".join(map(str, numbers))

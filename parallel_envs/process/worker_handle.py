@@ -17,7 +17,8 @@ class WorkerHandle:
         index: Number of the worker.
         channel: The parent's end of its channel.
         pid: Its process id, or None before it is born.
-        pidfd: Readable once it is dead; None before it is born.
+        pidfd: Readable once it is dead; None before it is born, and where the system
+            has no such thing.
         exitcode: Exit status, or minus the signal that ended it; None while it lives
             and where the nursery could not tell.
     """
@@ -37,11 +38,12 @@ class WorkerHandle:
 
     def kill(self) -> None:
         """Ends the worker and whatever its environment started, at once."""
-        if self.pid is None or self.pidfd is None or self.is_dead:
+        if self.pid is None or self.is_dead:
             return
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
-        # The nursery does this as well, unless it was itself killed or stopped.
+        if self.pidfd is not None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+        # A nursery does this as well, unless it was itself killed or stopped.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
 

@@ -19,10 +19,11 @@ from typing import Any
 
 import numpy.typing as npt
 
-from parallel_envs.process import doorbell, pickling
+from parallel_envs.process import doorbell, facilities, pickling
 from parallel_envs.process import shared_arrays as shared
+from parallel_envs.process.portable_processes import PortableProcesses
 from parallel_envs.process.remote_error import RemoteError
-from parallel_envs.process.watch import Watch
+from parallel_envs.process.watch import PortableWatch, Watch
 from parallel_envs.process.worker import Attachment, Report, Servant, Station
 from parallel_envs.process.worker_handle import WorkerHandle
 from parallel_envs.process.worker_processes import WorkerProcesses
@@ -86,27 +87,28 @@ class WorkerPool:
         self._answers: dict[int, bytes] = {}
         self._asked: dict[int, int] = {}  # request: worker
         self._news: News = {}
+        self._bells: tuple[doorbell.Doorbell, doorbell.ControlBlock] | None = None
         size = len(factories)
         with contextlib.ExitStack() as stack:
-            self._watch = Watch()
+            is_portable = facilities.is_portable()
+            self._watch = PortableWatch() if is_portable else Watch()
             stack.callback(self._watch.close)
-            self._memory = shared.MemoryFile.create()
+            self._memory = shared.MemoryFile.create(in_memory=not is_portable)
             stack.callback(self._memory.close)
-            self._doorbell = doorbell.Doorbell.create()
-            stack.callback(self._doorbell.close)
             self._memory.reserve(doorbell.ControlBlock.size(size))
-            self._control = doorbell.ControlBlock(self._memory, size)
-            # A bell that is rung late is to wake one wait, and not all that follow.
-            bell = self._doorbell.bell
-            self._watch.add(bell, lambda: doorbell.take(bell))
-            self._processes = WorkerProcesses(
-                self._watch,
-                Station(self._memory.descriptor, self._doorbell.descriptors, size),
-                self._read,
-                context=context,
-                preload=preload,
-                inherited=self._inherited if context == "fork" else None,
-            )
+            bells = () if is_portable else self._hang_bells(stack)
+            station = Station(self._memory.descriptor, bells, size)
+            if isinstance(self._watch, PortableWatch):
+                self._processes = PortableProcesses(self._watch, station, self._read)
+            else:
+                self._processes = WorkerProcesses(
+                    self._watch,
+                    station,
+                    self._read,
+                    context=context,
+                    preload=preload,
+                    inherited=self._inherited if context == "fork" else None,
+                )
             self._resources = stack.pop_all()
         try:
             self._processes.start(range(size))
@@ -119,6 +121,11 @@ class WorkerPool:
     def pids(self) -> tuple[int, ...]:
         """The process id of each worker."""
         return tuple(worker.pid or 0 for worker in self._processes.workers)
+
+    @property
+    def has_bell(self) -> bool:
+        """Whether `round` can be used; else rounds are asked for with `ask_round`."""
+        return self._bells is not None
 
     @property
     def nursery_pid(self) -> int | None:
@@ -179,25 +186,27 @@ class WorkerPool:
         Raises:
             ClosedError: If the pool is closed, or gets closed meanwhile.
         """
+        assert self._bells is not None, "there is no bell: use ask_round"
+        bell, control = self._bells
         self.settle()
         if self.dead:
             return {}
         self._number += 1
         self._news = {}
         self._is_dirty = True
-        self._control.command = command
-        self._control.asked[:] = self._number
-        self._doorbell.ring(self._number, len(self._factories))
+        control.command = command
+        control.asked[:] = self._number
+        bell.ring(self._number, len(self._factories))
         events = self._watch.poll()
-        if len(events) == 1 and events[0][0] == self._doorbell.bell:
-            doorbell.take(self._doorbell.bell)
-            done = self._control.done.tolist()
+        if len(events) == 1 and events[0][0] == bell.bell:
+            doorbell.take(bell.bell)
+            done = control.done.tolist()
             if done.count(self._number) == len(done):
                 self._is_dirty = False
                 return None
         else:
             self._watch.handle(events)
-        self._wait_out_round()
+        self._wait_out_round(control)
         return dict(self._news) if self._news or self._is_dirty else None
 
     def ask_round(
@@ -272,7 +281,8 @@ class WorkerPool:
         finally:
             for ping in pings:
                 self.forget(ping)
-        self._doorbell.silence()
+        if self._bells is not None:
+            self._bells[0].silence()
         self._is_dirty = False
 
     def replace_dead(self) -> None:
@@ -323,7 +333,17 @@ class WorkerPool:
                 with contextlib.suppress(TimeoutError):
                     worker.send((0, "close", pickling.dumps(())), time.monotonic())
             self._processes.end(deadline)
-        del self._control  # What is mapped holds a descriptor.
+        self._bells = None  # What is mapped holds a descriptor.
+
+    def _hang_bells(self, stack: contextlib.ExitStack) -> tuple[int, ...]:
+        """Returns the descriptors of the doorbell that is now there."""
+        made = doorbell.Doorbell.create()
+        stack.callback(made.close)
+        # A bell that is rung late is to wake one wait, and not all that follow.
+        self._watch.add(made.bell, lambda: doorbell.take(made.bell))
+        control = doorbell.ControlBlock(self._memory, len(self._factories))
+        self._bells = made, control
+        return made.descriptors
 
     def _inherited(self, index: int) -> Callable[[], Servant]:
         factory = self._factories[index]
@@ -395,23 +415,22 @@ class WorkerPool:
             self._read(worker)
         return number
 
-    def _wait_out_round(self) -> None:
+    def _wait_out_round(self, control: doorbell.ControlBlock) -> None:
         """Waits until all are done, or 50 ms past the first failure."""
         deadline: float | None = None
-        while not self._is_round_over():
+        while not self._is_round_over(control):
             if deadline is None and self._has_failed():
                 deadline = time.monotonic() + _GATHER_SECONDS
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0.0:
                 return
             self._watch.wait(left)
-        doorbell.take(self._doorbell.bell)
         self._is_dirty = bool(self.dead)
 
-    def _is_round_over(self) -> bool:
+    def _is_round_over(self, control: doorbell.ControlBlock) -> bool:
         """Whether every worker that lives is done, and has told what it has to tell."""
         dead = self.dead
-        for worker, done in enumerate(self._control.done.tolist()):
+        for worker, done in enumerate(control.done.tolist()):
             has_told = done == self._number or worker in self._news
             if worker not in dead and (abs(done) != self._number or not has_told):
                 return False

@@ -1,0 +1,140 @@
+"""The processes of a pool on systems that have no nursery: Unix, other than Linux.
+
+Each worker is an interpreter of its own, a child of this process. Its death is told by
+the end of its channel, and, as children of the environment may hold that end, by asking
+for it now and then. A worker asks now and then as well whether its parent lives.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+
+from parallel_envs.process import channel, interpreter, worker
+from parallel_envs.process.surroundings import Surroundings
+from parallel_envs.process.watch import PortableWatch
+from parallel_envs.process.worker import Station
+from parallel_envs.process.worker_handle import WorkerHandle
+
+_POLL_SECONDS = 0.01
+_END_SECONDS = 1.0  # What a worker may take to end once it has closed its channel.
+_KILL_SECONDS = 2.0
+
+
+class PortableProcesses:
+    """Starts workers as children, and watches over them; see `WorkerProcesses`."""
+
+    nursery_pid: int | None = None
+
+    def __init__(
+        self,
+        watch: PortableWatch,
+        station: Station,
+        read: Callable[[WorkerHandle], None],
+    ) -> None:
+        """Makes no process yet; the arguments are those of `WorkerProcesses`."""
+        self.workers: list[WorkerHandle] = []
+        self._children: dict[int, subprocess.Popen[bytes]] = {}  # By place.
+        self._watch = watch
+        self._station = station
+        self._read = read
+        watch.idle = self._look_for_deaths
+
+    @property
+    def dead(self) -> list[int]:
+        """The places whose worker is gone."""
+        return [worker.index for worker in self.workers if worker.is_dead]
+
+    def start(self, indices: Sequence[int]) -> None:
+        """Starts a worker in each place."""
+        surroundings = Surroundings.capture()
+        for index in indices:
+            mine, other = channel.Channel.pair()
+            handle = WorkerHandle(index, mine)
+            self.workers[index : index + 1] = [handle]
+            with other:
+                child = self._execute(index, other.fileno(), surroundings)
+            self._children[index] = child
+            handle.pid = child.pid
+            self._watch.add(mine.fileno(), self._reader(handle))
+
+    def kill(self, indices: Sequence[int]) -> None:
+        """Ends workers, and waits until they are gone."""
+        for index in indices:
+            self.workers[index].kill()
+        self._await_deaths(indices, time.monotonic() + _KILL_SECONDS)
+
+    def remove(self, index: int) -> None:
+        """Frees what is left of a dead worker."""
+        handle = self.workers[index]
+        self._watch.remove(handle.channel.fileno())
+        handle.free()
+
+    def end(self, deadline: float) -> None:
+        """Waits until `deadline` for workers to end, then ends them."""
+        everyone = range(len(self.workers))
+        self._await_deaths(everyone, deadline)
+        self.kill(everyone)
+        for index in everyone:
+            self.remove(index)
+
+    def _execute(
+        self, index: int, descriptor: int, surroundings: Surroundings
+    ) -> subprocess.Popen[bytes]:
+        place = worker.command(self._station, index, descriptor)
+        return subprocess.Popen(
+            interpreter.command(
+                "worker", surroundings.module_path, [place, *surroundings.arguments]
+            ),
+            stdin=subprocess.DEVNULL,
+            pass_fds=(descriptor, *self._station.descriptors),
+            start_new_session=True,  # And so in a group that can be ended with it.
+            env=dict(surroundings.environ),
+            cwd=surroundings.folder,
+            umask=surroundings.umask,
+        )
+
+    def _reader(self, handle: WorkerHandle) -> Callable[[], None]:
+        def read() -> None:
+            self._read(handle)
+            if handle.channel.has_ended:
+                self._watch.remove(handle.channel.fileno())
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._children[handle.index].wait(_END_SECONDS)
+                self._lose(handle)
+
+        return read
+
+    def _look_for_deaths(self) -> None:
+        for handle in self.workers:
+            has_ended = self._children[handle.index].poll() is not None
+            if has_ended and not handle.is_dead:
+                self._lose(handle)
+
+    def _lose(self, handle: WorkerHandle) -> None:
+        """Notes a death, and ends what the worker has left behind."""
+        self._read(handle)
+        self._watch.remove(handle.channel.fileno())
+        handle.kill()
+        handle.exitcode = self._children[handle.index].wait()
+        handle.is_dead = True
+
+    def _await_deaths(self, indices: Sequence[int], deadline: float) -> None:
+        """Waits for those of the workers that are alive, but not for ever.
+
+        What they still say is read and dropped: a full channel would hold them.
+        """
+        alive = [self.workers[index] for index in indices]
+        while alive := [handle for handle in alive if not handle.is_dead]:
+            if time.monotonic() >= deadline:
+                return
+            for handle in alive:
+                with contextlib.suppress(OSError):
+                    handle.channel.receive_all()
+                child = self._children[handle.index]
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    child.wait(_POLL_SECONDS / len(alive))
+                    handle.kill()
+                    handle.is_dead = True
