@@ -4,14 +4,14 @@ from pathlib import Path
 
 from setuptools import find_packages, setup
 
-GYMNASIUM = "gymnasium>=1.0,<2"
+GYMNASIUM = "gymnasium>=0.29,<2"
 PYTEST = "pytest>=8.2,<10"
 COLLECT = ["rich>=13.4,<16", "tensorboardX>=2.6.2.2,<3"]
 
 EXTRAS = {
     "collect": COLLECT,
     "gymnasium": [GYMNASIUM],
-    "atari": [GYMNASIUM, "ale-py>=0.10.1,<1"],
+    "atari": ["gymnasium>=1.0,<2", "ale-py>=0.10.1,<1"],
     "mujoco": ["gymnasium[mujoco]>=1.0,<2"],
     "dm": ["dm-env>=1.6,<2", "dm-control>=1.0.24,<2", "bsuite>=0.3.5,<0.4"],
     "envpool": ["envpool>=1.0,<2"],
@@ -35,7 +35,7 @@ EXTRAS = {
     "test": [
         *COLLECT,
         "build>=1.2,<2",
-        "gymnasium[classic-control]>=1.0,<2",
+        "gymnasium[classic-control]>=0.29,<2",
         "hypothesis>=6.100,<7",
         "import-linter>=2.1,<3",
         "pyright[nodejs]>=1.1.400,<2",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 from collections.abc import Iterator
 from typing import Any
@@ -82,7 +83,7 @@ class GymnasiumEnvironment(py_environment.PyEnvironment):
             raise AttributeError(
                 f"{type(self).__name__!r} object has no attribute {name!r}"
             )
-        return self._env.get_wrapper_attr(name)
+        return _attribute(self._env, name)
 
     def wrapped_env(self) -> gymnasium.Env[Any, Any]:
         """Returns the environment of Gymnasium inside, with its wrappers."""
@@ -188,10 +189,11 @@ def _check_single(env: Any) -> None:
 
 
 def _layers(env: Any) -> Iterator[Any]:
-    """Yields the wrappers of the environment, the outermost first."""
+    """Yields the wrappers, the outermost first, and the environment inside."""
     while _is_wrapper(env):
         yield env
         env = env.env
+    yield env
 
 
 def _is_wrapper(env: Any) -> bool:
@@ -200,7 +202,18 @@ def _is_wrapper(env: Any) -> bool:
 
 def _reward_shape(env: gymnasium.Env[Any, Any]) -> tuple[int, ...]:
     try:
-        space = env.get_wrapper_attr("reward_space")
+        space = _attribute(env, "reward_space")
     except AttributeError:
         return ()
     return tuple(space.shape)
+
+
+def _attribute(env: gymnasium.Env[Any, Any], name: str) -> Any:
+    """Returns an attribute of the outermost layer that has it."""
+    *wrappers, inside = _layers(env)
+    for wrapper in wrappers:
+        # In 0.29 a wrapper's `__getattr__`, and so `get_wrapper_attr`, looks further
+        # in and warns at each layer.
+        with contextlib.suppress(AttributeError):
+            return object.__getattribute__(wrapper, name)
+    return inside.get_wrapper_attr(name)
