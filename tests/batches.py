@@ -25,6 +25,8 @@ def _parallel(**options: Any) -> Callable[[Constructors], EnvironmentBatch]:
 def frozen(value: Any) -> Any:
     """Returns containers by their names and leaves as bytes, to be compared."""
     if hasattr(value, "tobytes"):
+        if value.shape == ():  # Scalars of NumPy have this machine's order of bytes.
+            value = value.astype(value.dtype.newbyteorder("="))
         return value.dtype.str, value.shape, value.tobytes()
     if hasattr(value, "items"):
         return type(value).__name__, [(k, frozen(v)) for k, v in value.items()]

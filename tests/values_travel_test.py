@@ -19,7 +19,7 @@ from tests import batches
 NUM_ROWS = 2
 NUM_STEPS = 2
 
-DTYPES = [*"?bhilBHILefdFD", "S3", "U2", "M8[s]", "m8[ns]"]
+DTYPES = [*"?bhilBHILefdFD", "S3", "U2", "M8[s]", "m8[ns]", ">i4", ">f8"]
 SHAPES = [(), (0,), (3,), (2, 0, 3), (2, 3), (None,), (None, 2), (2, None)]
 
 
@@ -146,7 +146,8 @@ def stacked(spec: Any, rows: list[Any]) -> Any:
     leaves = zip(*(structure.flatten(row) for row in rows), strict=True)
     return structure.pack(
         [
-            list(leaf) if leaf_spec.is_variable else np.stack(leaf)
+            # Without a dtype, stack swaps the bytes of what is not of this machine.
+            list(leaf) if leaf_spec.is_variable else np.stack(leaf, dtype=leaf[0].dtype)
             for leaf_spec, leaf in zip(structure.specs, leaves, strict=True)
         ]
     )
