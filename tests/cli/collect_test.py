@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
@@ -12,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -137,12 +139,12 @@ def test_terminal_shows_a_bar(folder: pathlib.Path) -> None:
 def test_signal_keeps_what_was_collected_and_resume_goes_on(
     folder: pathlib.Path, number: int, code: int
 ) -> None:
-    process = start(folder, *ENDLESS, "--seed=3")
-    wait_until_it_saves(folder / "run")
-    workers = children_of(process.pid)
+    with start(folder, *ENDLESS, "--seed=3") as process:
+        wait_until_it_saves(folder / "run")
+        workers = children_of(process.pid)
 
-    process.send_signal(number)
-    stdout, stderr = process.communicate()
+        process.send_signal(number)
+        stdout, stderr = process.communicate()
 
     assert process.returncode == code, stderr
     assert "Traceback" not in stderr
@@ -168,13 +170,13 @@ def test_signal_keeps_what_was_collected_and_resume_goes_on(
 
 
 def test_many_signals_leave_a_replay_that_can_be_loaded(folder: pathlib.Path) -> None:
-    process = start(folder, *ENDLESS)
-    wait_until_it_saves(folder / "run")
+    with start(folder, *ENDLESS) as process:
+        wait_until_it_saves(folder / "run")
 
-    while process.poll() is None:
-        process.send_signal(signal.SIGINT)
-        select.select([], [], [], 0.002)
-    _, stderr = process.communicate()
+        while process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            select.select([], [], [], 0.002)
+        _, stderr = process.communicate()
 
     assert "Traceback" not in stderr
     assert process.returncode == 130
@@ -183,11 +185,10 @@ def test_many_signals_leave_a_replay_that_can_be_loaded(folder: pathlib.Path) ->
 
 
 def test_killed_run_goes_on_from_what_was_saved_last(folder: pathlib.Path) -> None:
-    process = start(folder, *ENDLESS)
-    wait_until_it_saves(folder / "run")
+    with start(folder, *ENDLESS) as process:
+        wait_until_it_saves(folder / "run")
 
-    process.kill()
-    process.communicate()
+        process.kill()
 
     saved = load(folder / "run")
     limit = len(saved) + 200
@@ -378,14 +379,21 @@ def run(folder: pathlib.Path, *arguments: str) -> subprocess.CompletedProcess[st
     )
 
 
-def start(folder: pathlib.Path, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+@contextlib.contextmanager
+def start(folder: pathlib.Path, *arguments: str) -> Generator[subprocess.Popen[str]]:
+    """Starts the command, and ends it where a test fails before it has ended."""
+    with subprocess.Popen(
         [*COMMAND, *arguments],
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-    )
+    ) as process:
+        try:
+            yield process
+        except BaseException:
+            process.kill()
+            raise
 
 
 def run_in_terminal(folder: pathlib.Path, *arguments: str) -> str:

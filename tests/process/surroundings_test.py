@@ -30,6 +30,7 @@ def _restored() -> Iterator[None]:
 
 def elsewhere(surroundings: Surroundings, look: Callable[[], Any]) -> Any:
     """Returns what another process sees that has taken the surroundings over."""
+    payload = pickling.dumps(surroundings)
     read_end, write_end = os.pipe()
     if os.fork() == 0:
         try:
@@ -39,7 +40,7 @@ def elsewhere(surroundings: Surroundings, look: Callable[[], Any]) -> Any:
             os.environ["LEFTOVER"] = "gone"
             sys.path.clear()
             sys.argv.clear()
-            pickle.loads(pickling.dumps(surroundings)).apply()
+            pickle.loads(payload).apply()
             os.write(write_end, pickle.dumps(look()))
         finally:
             os._exit(0)
