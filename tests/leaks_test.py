@@ -115,7 +115,13 @@ def possessions() -> collections.Counter[str]:
     gc.collect()
     gc.collect()  # What a finalizer held until it ran is garbage of the next round.
     folders = ["/proc/self/fd", "/dev/shm"]
-    held = [f"{folder}/{name}" for folder in folders for name in os.listdir(folder)]
+    held = [
+        f"{folder}/{name}"
+        for folder in folders
+        for name in os.listdir(folder)
+        # Of other programs: nothing here uses multiprocessing.
+        if not name.startswith(("sem.mp-", "psm_"))
+    ]
     return collections.Counter(
         {
             **dict.fromkeys(held, 1),
