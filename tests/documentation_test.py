@@ -32,6 +32,8 @@ def programs() -> dict[str, str]:
 def test_program_in_a_document_runs(place: str, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "program.py"
     path.write_text(programs()[place], "utf-8")
+    if "runs/cartpole/replay" in path.read_text("utf-8"):
+        run_the_command_of_the_readme(tmp_path)
 
     assert exit_code(path, tmp_path) == 0
 
@@ -65,8 +67,24 @@ def test_what_docstrings_show_is_true(name: str) -> None:
     assert results.failed == 0
 
 
+def run_the_command_of_the_readme(folder: pathlib.Path) -> None:
+    """Leaves in `folder` what programs that read a run of `collect` expect."""
+    command = re.search(r"parallel-envs (collect .*)", (ROOT / "README.md").read_text())
+    assert command is not None, "README.md has no command that collects"
+    subprocess.run(
+        [sys.executable, "-m", "parallel_envs", *command[1].split()],
+        cwd=folder,
+        env=surroundings(),
+        check=True,
+    )
+
+
 def exit_code(program: pathlib.Path, folder: pathlib.Path) -> int:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(
-        [sys.executable, program], cwd=folder, env=environment
+        [sys.executable, program], cwd=folder, env=surroundings()
     ).returncode
+
+
+def surroundings() -> dict[str, str]:
+    """Returns environment variables with which programs find this checkout."""
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
