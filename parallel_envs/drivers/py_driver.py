@@ -28,6 +28,9 @@ class PyDriver(driver.Driver):
 
         4 rows, episodes of 3 steps     max_steps=12: 3 calls    max_steps=13: 5 calls
 
+    Three calls make 12 steps; for the 13th the fourth call, which only begins the next
+    episode in all rows, counts nothing, and the fifth makes four more.
+
     A whole batch is stepped at once, so a run may end a few steps past its limits.
     With `max_episodes` and more than one row, short episodes are seen more often than
     long ones: rows that are within an episode when the run ends do not count.
@@ -126,7 +129,7 @@ class PyDriver(driver.Driver):
         if batch_size is None and not _is_ours(self._policy):
             # TF-Agents' policies make a batch of one out of a single environment.
             batch_size = 1
-        return self._policy.get_initial_state(batch_size)
+        return py_policy.initial_state(self._policy, batch_size)
 
     def _notify(
         self,
