@@ -66,6 +66,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
+_NOT_OURS = {"annotations", "importlib", "Any", "TYPE_CHECKING"}
+
 _MODULES = ("adapters", "drivers", "metrics", "replay", "suites", "testing", "wrappers")
 # Names of what a worker does not need, which would make it start later.
 _HOMES = {
@@ -90,4 +92,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES, *_HOMES})
+    loaded = {name for name in globals() if not name.startswith("_")}
+    return sorted({*loaded, *_MODULES, *_HOMES} - _NOT_OURS)

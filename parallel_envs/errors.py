@@ -50,10 +50,14 @@ class WorkerError(RuntimeError):
         return self.indices[0]
 
     def __str__(self) -> str:
-        lines = [
-            f"environment {index}{detail}"
-            for index, detail in zip(self.indices, self.details, strict=True)
-        ]
+        rows: dict[str, list[int]] = {}
+        for index, detail in zip(self.indices, self.details, strict=True):
+            rows.setdefault(detail, []).append(index)
+        lines: list[str] = []
+        for detail, (first, *others) in rows.items():
+            lines.append(f"environment {first}{detail}")
+            if others:
+                lines.append(f"{_named(others)}: the same.")
         if self.remote_traceback:
             lines.append(f"From the worker:\n{self.remote_traceback.rstrip()}")
         return "\n".join(lines)
@@ -99,6 +103,15 @@ def merged(failures: Sequence[WorkerError]) -> WorkerError:
     )
     error.__cause__ = first.__cause__
     return error
+
+
+def _named(rows: Sequence[int]) -> str:
+    """Returns which rows, as a sentence begins with them."""
+    if len(rows) == 1:
+        return f"environment {rows[0]}"
+    if list(rows) == list(range(rows[0], rows[-1] + 1)):
+        return f"environments {rows[0]} to {rows[-1]}"
+    return f"environments {', '.join(map(str, rows[:-1]))} and {rows[-1]}"
 
 
 def describe_exit(exitcode: int | None) -> str:

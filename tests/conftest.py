@@ -1,8 +1,12 @@
 """Settings of the tests that are no setting of pytest."""
 
 import os
+import signal
 
 from hypothesis import Phase, settings
+
+# A shell that starts the tests in the background has them ignore it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("here", deadline=None, print_blob=True)

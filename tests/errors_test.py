@@ -118,3 +118,17 @@ def test_the_end_of_a_process_is_put_into_words(
     exitcode: int | None, words: str
 ) -> None:
     assert errors.describe_exit(exitcode) == words
+
+
+def test_rows_that_failed_alike_are_told_once() -> None:
+    details = [" raised A.", " raised B.", " raised A.", " raised A."]
+
+    text = str(errors.WorkerError([0, 1, 2, 4], "step", details))
+
+    assert text.splitlines() == [
+        "environment 0 raised A.",
+        "environments 2 and 4: the same.",
+        "environment 1 raised B.",
+    ]
+    alike = str(errors.WorkerError(range(8), "step", [" raised A."] * 8))
+    assert alike.splitlines()[1] == "environments 1 to 7: the same."

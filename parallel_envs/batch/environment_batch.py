@@ -243,6 +243,12 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
                 self._finalizer()
                 del self._actions, self._outputs  # They keep the shared memory.
 
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__} of {self.batch_size} environments, "
+            f"{'open' if self._finalizer.alive else 'closed'}>"
+        )
+
     def __reduce__(self) -> NoReturn:
         raise TypeError(
             f"{type(self).__name__} cannot be copied or pickled: it holds processes "

@@ -109,7 +109,8 @@ def error_of(failures: Iterable[Failure], *, is_request: bool = False) -> Except
         exitcode=None if gone is None else gone.exitcode,
         remote_traceback=told,
     )
-    error.__cause__ = None if gone else first.exception
+    # The text of a misfit is the error's own already.
+    error.__cause__ = None if gone or first.is_misfit else first.exception
     return error
 
 

@@ -21,6 +21,8 @@ import numpy as np
 
 cloudpickle: Any = untyped_cloudpickle
 
+# What every reader has, whatever the module path says: it could not read otherwise.
+_EVERYWHERE = {"parallel_envs", "cloudpickle", "numpy", *sys.stdlib_module_names}
 _PLAIN_TYPES = (int, float, bool, str, bytes)
 # Of cloudpickle, whose register is one for the process. Reentrant, because what is
 # pickled may pickle something itself.
@@ -94,8 +96,10 @@ class _Pickler(cloudpickle.Pickler):
             return
         self._seen.add(name)
         module = sys.modules.get(name)
+        if module is None or name.partition(".")[0] in _EVERYWHERE:
+            return
         registered = cloudpickle.list_registry_pickle_by_value()
-        if module is None or name in registered or _is_importable(module):
+        if module.__name__ in registered or _is_importable(module):
             return
         cloudpickle.register_pickle_by_value(module)
         self._by_value.append(module)

@@ -5,6 +5,7 @@ import importlib
 import importlib.util
 import pathlib
 import pickle
+import random
 import subprocess
 import sys
 import textwrap
@@ -297,3 +298,18 @@ def test_several_threads_may_pickle_at_once(monkeypatch: pytest.MonkeyPatch) -> 
 
     assert [pickle.loads(payload)() for payload in payloads] == [8] * 200
     assert cloudpickle.list_registry_pickle_by_value() == set()
+
+
+def test_the_library_travels_by_name_whatever_shadows_it(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("parallel_envs", "numpy"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").touch()
+    (tmp_path / "random.py").touch()
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+
+    payload = pickling.dumps((pickling.dumps, random.Random, np.linalg.norm))
+
+    assert len(payload) < 500
+    assert pickle.loads(payload) == (pickling.dumps, random.Random, np.linalg.norm)

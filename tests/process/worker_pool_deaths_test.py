@@ -341,9 +341,12 @@ def test_a_dead_worker_is_told_apart_from_what_it_started(gate: Gate) -> None:
     """A child that holds the worker's end of the channel keeps it open."""
 
     def fork_and_die() -> None:
+        # Before the fork, and for both ways: a reader that comes too late would wait
+        # for a writer that has gone.
+        leave = os.open(f"{gate_path}.leave", os.O_RDWR)
         if os.fork() == 0:
             os.setsid()  # Out of the group that is ended with the worker.
-            os.read(os.open(f"{gate_path}.leave", os.O_RDONLY), 1)
+            os.read(leave, 1)
             os._exit(0)
         die()
 
