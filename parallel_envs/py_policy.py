@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import inspect
 from collections.abc import Callable
 from typing import Any, Protocol, cast
 
@@ -161,7 +162,7 @@ def as_policy(policy: PolicyLike, env: HasSpecs | None = None) -> PyPolicy:
         env: Gives a policy made of a function its specs; None for empty ones.
 
     Raises:
-        TypeError: If `policy` is neither.
+        TypeError: If `policy` is neither, or a function of other arguments.
     """
     if hasattr(policy, "action") and not isinstance(policy, type):
         return cast(PyPolicy, policy)
@@ -170,7 +171,35 @@ def as_policy(policy: PolicyLike, env: HasSpecs | None = None) -> PyPolicy:
             "policy: expected an object with a method action(time_step, policy_state), "
             f"or a function time_step -> action, got {policy!r}."
         )
+    _check_takes_time_step(policy)
     return _FunctionPolicy(policy, env)
+
+
+def initial_state(policy: PyPolicy, batch_size: int | None) -> Nest:
+    """Returns a policy's initial state; `()` for one that is nothing but `action`.
+
+    Args:
+        policy: What `as_policy` returned.
+        batch_size: As for `PyPolicy.get_initial_state`.
+    """
+    if not hasattr(policy, "get_initial_state"):
+        return ()
+    return policy.get_initial_state(batch_size)
+
+
+def _check_takes_time_step(function: Callable[..., Nest]) -> None:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # Compiled functions may have none.
+        return
+    try:
+        signature.bind("time_step")
+    except TypeError:
+        name = getattr(function, "__name__", repr(function))
+        raise TypeError(
+            "policy: expected a function of one argument, the time step, got "
+            f"{name}{signature}."
+        ) from None
 
 
 class _FunctionPolicy(PyPolicy):

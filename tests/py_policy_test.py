@@ -123,3 +123,37 @@ def test_function_may_answer_with_a_policy_step() -> None:
 def test_what_is_neither_policy_nor_function_is_refused(wrong: Any) -> None:
     with pytest.raises(TypeError, match=r"policy: expected .* or a function"):
         py_policy.as_policy(wrong)
+
+
+def of_nothing() -> int:
+    return 0
+
+
+def of_two(time_step: Any, policy_state: Any) -> int:
+    return 0
+
+
+@pytest.mark.parametrize(
+    ("function", "named"),
+    [(of_nothing, r"of_nothing\(\)"), (of_two, r"of_two\(time_step: .*, policy_state")],
+)
+def test_function_of_other_arguments_is_refused(function: Any, named: str) -> None:
+    with pytest.raises(TypeError, match=f"of one argument, the time step, got {named}"):
+        py_policy.as_policy(function)
+
+
+def test_compiled_function_without_a_signature_is_taken() -> None:
+    biggest: Any = max
+
+    assert py_policy.as_policy(biggest).action(ts.restart(4)).action == 4
+
+
+def test_initial_state_of_what_has_only_an_action_is_empty() -> None:
+    class Foreign:
+        def action(self, time_step: Any, policy_state: Any = ()) -> PolicyStep:
+            return PolicyStep(1)
+
+    foreign: Any = Foreign()
+
+    assert py_policy.initial_state(foreign, 3) == ()
+    assert py_policy.initial_state(Remembering(), 3)["h"].shape == (3, 2)

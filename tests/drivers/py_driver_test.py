@@ -338,6 +338,19 @@ def test_a_scripted_policy_needs_no_state_from_the_caller() -> None:
     assert [step.action for step in seen] == [4, 7, 7]
 
 
+def test_a_policy_may_be_nothing_but_an_action() -> None:
+    class Bare:
+        def action(self, time_step: Any, policy_state: Any = ()) -> PolicyStep:
+            return PolicyStep(1)
+
+    bare: Any = Bare()
+    seen: list[Any] = []
+
+    PyDriver(Counting(), bare, [seen.append], max_steps=3).run()
+
+    assert [step.action for step in seen] == [1, 1, 1]
+
+
 def test_a_policy_info_reaches_the_observers() -> None:
     seen: list[Trajectory] = []
 
