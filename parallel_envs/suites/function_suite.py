@@ -48,10 +48,8 @@ class FunctionConstructor:
         try:
             return functools.reduce(getattr, self.function.split("."), module)
         except AttributeError:
-            public = [name for name in vars(module) if not name.startswith("_")]
             raise ValueError(
-                f"name: there is no {self.function!r} in the module {self.module!r}"
-                f"{nearest.hint(self.function, public)}."
+                f"name: {nearest.no_member(module, self.function)}"
             ) from None
 
 

@@ -56,6 +56,8 @@ def constructor(name: str, kwargs: Mapping[str, Any]) -> GymnasiumConstructor:
         return GymnasiumConstructor(name, dict(kwargs))
     spec = gymnasium.envs.registry.get(name)
     if spec is None:
+        if name.startswith("ALE/") and importlib.util.find_spec("ale_py") is None:
+            raise extras.missing("ale_py", "atari")
         raise ValueError(
             f"name: there is no {name!r} in Gymnasium"
             f"{nearest.hint(name, gymnasium.envs.registry)}. What another package "

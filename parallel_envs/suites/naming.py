@@ -13,7 +13,10 @@ from collections.abc import Callable
 from typing import Any
 
 from parallel_envs import py_environment
+from parallel_envs.adapters import extras
+from parallel_envs.suites import nearest
 
+_EXTRAS = {"ale_py": "atari"}  # Of packages that register with Gymnasium.
 _RESERVED = ("ale", "bsuite", "dm_control", "embodied", "envpool", "pettingzoo")
 
 
@@ -79,6 +82,11 @@ def _is_dotted(text: str) -> bool:
 
 
 def _check_package(module: str, name: str) -> None:
+    if (meant := nearest.without_suffix(module)) is not None:
+        raise ValueError(
+            f"name: expected the name of a module, got the file {module!r}: write "
+            f"'{meant}:{name.rpartition(':')[2]}'."
+        )
     package = module.partition(".")[0]
     if package == "__main__":
         raise ValueError(
@@ -86,6 +94,8 @@ def _check_package(module: str, name: str) -> None:
             "Pass the function itself instead of its name."
         )
     if importlib.util.find_spec(package) is None:
+        if package in _EXTRAS:
+            raise extras.missing(package, _EXTRAS[package])
         raise ModuleNotFoundError(
             f"name: there is no package {package!r} on sys.path, of {name!r}",
             name=package,

@@ -182,6 +182,29 @@ def test_a_package_that_is_not_there_is_refused_at_once(name: str) -> None:
         suites.constructor(name)
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("my_env.py:make", "my_env:make"),
+        ("./envs/my_env.py:make", "envs.my_env:make"),
+        ("/home/me/my_env.py:make", "my_env:make"),
+    ],
+)
+def test_a_file_is_refused_with_the_name_of_its_module(name: str, meant: str) -> None:
+    with pytest.raises(ValueError, match=f"name of a module, .*: write '{meant}'"):
+        suites.constructor(name)
+
+
+@pytest.mark.parametrize("name", ["ale_py:ALE/Pong-v5", "ALE/NoSuchGame-v5"])
+def test_a_missing_atari_is_named_with_its_extra(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ale_py", None)
+
+    with pytest.raises(ImportError, match=r"'ale_py' .*'parallel_envs\[atari\]'"):
+        suites.constructor(name)
+
+
 def test_functions_of_the_main_program_are_refused() -> None:
     with pytest.raises(ValueError, match="Pass the function itself instead"):
         suites.constructor("__main__:make_env")
@@ -190,7 +213,9 @@ def test_functions_of_the_main_program_are_refused() -> None:
 def test_an_unknown_function_is_refused_with_the_nearest(module: str) -> None:
     make = suites.constructor(f"{module}:cartpole")
 
-    with pytest.raises(ValueError, match=r"no 'cartpole' in .*; the nearest is 'cart_"):
+    with pytest.raises(
+        ValueError, match=r"no 'cartpole' in .*makers\.py\); the nearest is 'cart_"
+    ):
         make()
 
 
