@@ -18,7 +18,8 @@ _INDEX_BYTES = 13  # What the replay notes about each row.
 def row_bytes(env: PyEnvironment, policy: py_policy.PyPolicy) -> int:
     """Returns the bytes of one row; leaves of variable size are not counted."""
     spec = env.time_step_spec()
-    step = trajectory.PolicyStep(env.action_spec(), (), policy.info_spec)
+    info_spec = getattr(policy, "info_spec", ())  # Not each policy is a PyPolicy.
+    step = trajectory.PolicyStep(env.action_spec(), (), info_spec)
     leaves = nest.flatten(trajectory.from_transition(spec, step, spec))
     return _INDEX_BYTES + sum(
         math.prod(leaf.shape) * leaf.dtype.itemsize

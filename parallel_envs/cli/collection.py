@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import time
-import traceback
 from importlib import metadata
 from typing import Any
 
-from parallel_envs import errors
-from parallel_envs.cli import environments, equipment, policies, progress, usage
+from parallel_envs.cli import (
+    environments,
+    equipment,
+    failures,
+    policies,
+    progress,
+    usage,
+)
 from parallel_envs.cli.equipment import Equipment
 from parallel_envs.cli.interruptions import Interrupted, Interruptions
 from parallel_envs.cli.recorder import Recorder
@@ -46,13 +51,10 @@ def run(
             _collect(settings, folder, constructor, maker, interruptions)
         except Interrupted:
             usage.say(_farewell(folder))
-        except (errors.WorkerError, OSError, ValueError) as error:
-            raise usage.RunError(str(error)) from error
         except (usage.UsageError, usage.RunError):
             raise
         except Exception as error:
-            lines = traceback.format_exception(error)
-            raise usage.RunError(f"{error!r}.\n{''.join(lines)}") from error
+            raise failures.told(error) from error
         return interruptions.exit_code
 
 
@@ -84,6 +86,9 @@ def _collect(
         folder.write_summary(report.to_json())
     if report.num_steps:
         report.print()
+    if isinstance(error, Exception):
+        hint = _how_to_go_on(folder) if folder.has_replay else ""
+        raise failures.told(error, hint) from error
     if error is not None:
         raise error
 
@@ -127,8 +132,10 @@ def _drive(parts: Equipment, recorder: Recorder) -> BaseException | None:
     try:
         with recorder.progress, recorder.interruptions.obeyed():
             driver.run(parts.time_step)
-    except (Exception, Interrupted) as error:
+    except Interrupted as error:
         return error
+    except Exception as error:
+        return failures.of_step(error, settings.policy)
     return None
 
 
@@ -161,8 +168,12 @@ def _announcement(settings: Settings, folder: RunFolder) -> str:
 def _farewell(folder: RunFolder) -> str:
     if folder.config is None:
         return "Interrupted before the first step."
+    return f"Interrupted. {_how_to_go_on(folder)}"
+
+
+def _how_to_go_on(folder: RunFolder) -> str:
     return (
-        "Interrupted. This goes on with it: "
+        "What was collected is saved. This goes on with it: "
         f"parallel-envs collect --resume --logdir={folder.path}"
     )
 

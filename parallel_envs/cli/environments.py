@@ -12,6 +12,9 @@ from parallel_envs.py_environment import PyEnvironment
 
 Constructor = Callable[[], PyEnvironment]
 
+# Arguments of ParallelPyEnvironment that are flags too.
+_FLAGS = ("num_workers", "context", "preload")
+
 
 def constructor(name: str) -> Constructor:
     """Returns what makes the environment called `name`.
@@ -47,7 +50,7 @@ def start(make: Constructor, settings: Settings) -> ParallelPyEnvironment:
             raise
         raise _usage_error(complaint) from error
     except (TypeError, ValueError) as error:
-        raise usage.UsageError(f"--{error}") from error
+        raise _complaint_about_argument(str(error)) from error
 
 
 def _preloaded(make: Constructor, settings: Settings) -> tuple[str, ...]:
@@ -72,6 +75,14 @@ def _complaint_about_name(error: errors.WorkerError, name: str) -> str | None:
     if kind == "ModuleNotFoundError" and f"'{module}'" in message.partition(";")[0]:
         return message
     return None
+
+
+def _complaint_about_argument(message: str) -> usage.UsageError:
+    argument = message.partition(":")[0]
+    if argument in _FLAGS:
+        return usage.UsageError(f"--{message}")
+    # What our own constructors can do wrong is up to the environments alone.
+    return _usage_error(message.removeprefix("env_constructors[0] "))
 
 
 def _usage_error(message: str) -> usage.UsageError:

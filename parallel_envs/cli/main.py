@@ -15,6 +15,7 @@ from importlib import metadata
 from typing import NoReturn, Protocol, cast
 
 from parallel_envs.cli import usage
+from parallel_envs.suites import nearest
 
 _COMMANDS = {"collect": "runs environments and a policy, and keeps what happens"}
 """Each command is the module of its name in this package, imported when it is asked."""
@@ -51,6 +52,8 @@ def main(arguments: Sequence[str]) -> int:
         usage.say(f"{program}: {usage.one_line(error)}")
         return 2
     except usage.RunError as error:
+        if error.details:
+            usage.say(error.details)
         usage.say(f"{program}: {error}")
         return 1
     except KeyboardInterrupt:
@@ -76,8 +79,10 @@ def _do(name: str, arguments: Sequence[str]) -> int:
 
 def _command(name: str) -> Command:
     if name not in _COMMANDS:
+        close = nearest.names(name, _COMMANDS)
+        hint = f" Did you mean {' or '.join(close)}?" if close else ""
         raise usage.UsageError(
-            f"expected a command ({', '.join(_COMMANDS)}), got {name!r}."
+            f"expected a command ({', '.join(_COMMANDS)}), got {name!r}.{hint}"
         )
     return cast(Command, importlib.import_module(f"parallel_envs.cli.{name}"))
 
@@ -99,7 +104,8 @@ def _help_text() -> str:
 
 
 def _import_from_working_directory() -> None:
-    """Lets names of modules mean files that lie here, as `python -m` does."""
+    """Lets names of modules mean files that lie here, if nothing else is called so."""
     here = os.getcwd()
-    if here not in sys.path and "" not in sys.path:
-        sys.path.insert(0, here)
+    if here not in map(os.path.abspath, sys.path):
+        # Last, or a file random.py that lies here would be what all others import.
+        sys.path.append(here)

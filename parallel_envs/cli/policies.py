@@ -16,6 +16,8 @@ from parallel_envs.suites import nearest
 
 Maker = Callable[..., Any]
 
+_HINT = " Did you mean a function that returns it?"
+
 
 def find(name: str) -> Maker:
     """Returns the function that makes the policy; its module is imported.
@@ -29,6 +31,11 @@ def find(name: str) -> Maker:
     if name == "random":
         return RandomPyPolicy
     module_name, _, function_name = name.partition(":")
+    if (meant := nearest.without_suffix(module_name)) is not None:
+        raise usage.UsageError(
+            f"--policy: expected the name of a module, got the file {module_name!r}: "
+            f"write '{meant}:{function_name or 'FUNCTION'}'."
+        )
     if not module_name or not function_name:
         raise usage.UsageError(
             f"--policy: expected module:function or random, got {name!r}."
@@ -37,6 +44,7 @@ def find(name: str) -> Maker:
     if not callable(maker):
         raise usage.UsageError(
             f"--policy: expected {name} to be a function, got {maker!r}."
+            f"{_HINT if hasattr(maker, 'action') else ''}"
         )
     _check_takes_specs(maker, name)
     return maker
@@ -62,8 +70,8 @@ def make(
         return py_policy.as_policy(policy, env)
     except TypeError as error:
         raise usage.UsageError(
-            f"--policy: expected {name} to return a PyPolicy or a function from a time "
-            f"step to actions, got {policy!r}."
+            f"--policy: expected {name} to return a policy: "
+            f"{str(error).removeprefix('policy: ')}"
         ) from error
 
 
@@ -81,24 +89,28 @@ def _attribute(module: Any, name: str) -> Any:
     try:
         return functools.reduce(getattr, name.split("."), module)
     except AttributeError:
-        public = [each for each in dir(module) if not each.startswith("_")]
-        raise usage.UsageError(
-            f"--policy: there is no {name!r} in the module {module.__name__!r}"
-            f"{nearest.hint(name, public)}."
-        ) from None
+        raise usage.UsageError(f"--policy: {nearest.no_member(module, name)}") from None
 
 
 def _check_takes_specs(maker: Maker, name: str) -> None:
     signature = _signature(maker)
     if signature is None:
         return
+    if _can_take(signature, "time_step_spec", "action_spec"):
+        return
+    hint = _HINT if _can_take(signature, "time_step") else ""
+    raise usage.UsageError(
+        f"--policy: expected {name} to take (time_step_spec, action_spec) and to "
+        f"return a policy, got {name}{signature}.{hint}"
+    )
+
+
+def _can_take(signature: inspect.Signature, *arguments: str) -> bool:
     try:
-        signature.bind("time_step_spec", "action_spec")
+        signature.bind(*arguments)
     except TypeError:
-        raise usage.UsageError(
-            f"--policy: expected {name} to take (time_step_spec, action_spec) and to "
-            f"return a policy, got {name}{signature}."
-        ) from None
+        return False
+    return True
 
 
 def _takes_seed(maker: Maker) -> bool:

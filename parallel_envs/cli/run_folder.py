@@ -55,7 +55,7 @@ class RunFolder:
             except (OSError, ValueError) as error:
                 raise usage.UsageError(f"--logdir={path}: {_reason(error)}.") from error
             if not resume:
-                if self._has_replay():
+                if self.has_replay:
                     raise usage.UsageError(
                         f"--logdir={path} holds a run already: add --resume to go on "
                         "with it, or name another folder."
@@ -68,6 +68,11 @@ class RunFolder:
     def replay_path(self) -> Path:
         """Where the replay is saved."""
         return self.path / "replay"
+
+    @property
+    def has_replay(self) -> bool:
+        """Whether one is saved."""
+        return (self.replay_path / "manifest.json").exists()
 
     @property
     def num_steps(self) -> int:
@@ -104,7 +109,7 @@ class RunFolder:
             RunError: If a file is damaged, or the two are not of one run.
         """
         try:
-            if self._has_replay():
+            if self.has_replay:
                 buffer.load(self.replay_path)
         except (OSError, ValueError) as error:
             raise usage.RunError(f"cannot resume: {error}") from error
@@ -139,9 +144,6 @@ class RunFolder:
     @property
     def _progress_path(self) -> Path:
         return self.path / "progress.json"
-
-    def _has_replay(self) -> bool:
-        return (self.replay_path / "manifest.json").exists()
 
     def _store(self, *counts: dict[str, Any]) -> None:
         _write(self._progress_path, counts)

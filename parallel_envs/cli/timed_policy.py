@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import traceback
-
 from parallel_envs import py_policy, trajectory
 from parallel_envs import time_step as ts
-from parallel_envs.cli import usage
+from parallel_envs.cli import failures, usage
 from parallel_envs.cli.stopwatch import Stopwatch
 from parallel_envs.specs import nest
 
@@ -31,12 +29,18 @@ class TimedPolicy(py_policy.PyPolicy):
         """Returns what the policy answers.
 
         Raises:
-            RunError: If it raises something, with the traceback of that.
+            RunError: If it raises something, with the traceback of that, or if it
+                answers with something else than a `PolicyStep`.
         """
         try:
             step = self._policy.action(time_step, policy_state)
         except Exception as error:
             raise _blame(self._name, error) from error
+        if not hasattr(step, "action"):
+            raise usage.RunError(
+                f"--policy={self._name}: expected action() to return a PolicyStep, got "
+                f"{usage.one_line(repr(step))}."
+            )
         self._stopwatch.lap("policy")
         return step
 
@@ -46,12 +50,10 @@ class TimedPolicy(py_policy.PyPolicy):
         return self.action(time_step, policy_state)
 
     def _get_initial_state(self, batch_size: int | None) -> Nest:
-        return self._policy.get_initial_state(batch_size)
+        return py_policy.initial_state(self._policy, batch_size)
 
 
 def _blame(name: str, error: Exception) -> usage.RunError:
     error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
-    lines = traceback.format_exception(error)
-    return usage.RunError(
-        f"the policy {name} raised {error!r}.\n{''.join(lines).rstrip()}"
-    )
+    message = f"the policy {name} raised {error!r}."
+    return usage.RunError(message, failures.of_traceback(error))

@@ -20,7 +20,15 @@ class UsageError(Exception):
 
 
 class RunError(Exception):
-    """Something failed on the way: its message, exit code 1."""
+    """Something failed on the way: its message, exit code 1.
+
+    Attributes:
+        details: What is told before the message, a traceback for example; often "".
+    """
+
+    def __init__(self, message: str, details: str = "") -> None:
+        super().__init__(message)
+        self.details = details
 
 
 def asks_for_help(arguments: Sequence[str]) -> bool:

@@ -64,8 +64,54 @@ def failing(time_step_spec, action_spec):
     return act
 
 
+def unfit(time_step_spec, action_spec):
+    return lambda time_step: np.full(time_step.step_type.shape, 7)
+
+
+class Plain:
+    # What a policy is at least, of no class of ours.
+
+    def __init__(self, time_step_spec, action_spec):
+        pass
+
+    def action(self, time_step, policy_state):
+        return trajectory.PolicyStep(np.ones(time_step.step_type.shape, np.int64))
+
+
+class Stepless(Plain):
+    def action(self, time_step, policy_state):
+        return np.ones(time_step.step_type.shape, np.int64)
+
+
 def bare(time_step):
     return 0
+
+
+made = Plain(None, None)
+
+
+def two_arguments(time_step_spec, action_spec):
+    return lambda time_step, policy_state: 0
+
+
+class Jammed(gymnasium.Wrapper):
+    def step(self, action):
+        self.num_steps = getattr(self, "num_steps", 0) + 1
+        if self.num_steps > 5:
+            raise RuntimeError("motor jammed")
+        return self.env.step(action)
+
+
+def jammed_env():
+    return Jammed(make_env())
+
+
+made_envs = []
+
+
+def differing_env():
+    made_envs.append(1)
+    return gymnasium.make(["CartPole-v1", "Pendulum-v1"][len(made_envs) % 2])
 
 
 def nothing(time_step_spec, action_spec):
@@ -238,6 +284,53 @@ def test_names_of_functions_are_found_in_the_working_directory(
     assert set(actions) == {1}
 
 
+def test_files_that_lie_here_hide_nothing_that_is_installed(
+    folder: pathlib.Path,
+) -> None:
+    for name in ("random", "tree", "cloudpickle", "numpy", "gymnasium"):
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").write_text("raise ImportError('a stray one')")
+    script = folder / "bin" / "parallel-envs"
+    script.parent.mkdir()
+    script.write_text("from parallel_envs.cli import main\nmain.run()\n")
+    names = ["--env=my_module:make_env", "--policy=my_module:push_right"]
+
+    ended = subprocess.run(
+        [sys.executable, script, "collect", *names, "--num_steps=20", "--num_envs=2"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
+
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_policy_may_be_anything_that_has_an_action(folder: pathlib.Path) -> None:
+    flags = ["--policy=my_module:Plain", "--num_steps=20", "--logdir=run"]
+
+    ended = run(folder, *CARTPOLE, *flags)
+
+    assert ended.returncode == 0, ended.stderr
+    assert {row.action[0] for row in load(folder / "run").iterate()} == {1}
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        ("unfit", "--policy=my_module:unfit returned what does not fit: action: exp"),
+        ("Stepless", "--policy=my_module:Stepless: expected action() to return a Po"),
+    ],
+)
+def test_action_that_does_not_fit_is_told_to_be_of_the_policy(
+    folder: pathlib.Path, policy: str, message: str
+) -> None:
+    ended = run(folder, *CARTPOLE, f"--policy=my_module:{policy}", "--logdir=run")
+
+    assert ended.returncode == 1
+    assert message in ended.stderr.splitlines()[-1]
+    assert "Traceback" not in ended.stderr
+
+
 def test_policy_class_is_given_a_seed_that_resuming_changes(
     folder: pathlib.Path,
 ) -> None:
@@ -274,8 +367,23 @@ def test_failure_of_the_policy_is_told_and_keeps_what_was_collected(
     assert ended.returncode == 1
     assert "the policy my_module:failing raised KeyError('weights')" in ended.stderr
     assert 'raise KeyError("weights")' in ended.stderr
+    assert_ends_with_hint_and_message(ended, "the policy my_module:failing raised Key")
     assert len(load(folder / "run")) == 40
     assert read_json(folder / "run" / "summary.json")["outcome"] == "failed"
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_failure_of_an_environment_keeps_what_was_collected_and_ends_with_a_message(
+    folder: pathlib.Path, num_workers: int
+) -> None:
+    flags = ["--env=my_module:jammed_env", f"--num_workers={num_workers}"]
+
+    ended = run(folder, "collect", *flags, "--num_envs=2", "--logdir=run")
+
+    assert ended.returncode == 1
+    assert len(load(folder / "run")) == 2 * (5 + 1)  # The boundary is a row too.
+    assert 'raise RuntimeError("motor jammed")' in ended.stderr
+    assert_ends_with_hint_and_message(ended, "raised RuntimeError('motor jammed')")
 
 
 def test_failure_of_an_environment_is_told(folder: pathlib.Path) -> None:
@@ -283,6 +391,7 @@ def test_failure_of_an_environment_is_told(folder: pathlib.Path) -> None:
 
     assert ended.returncode == 1
     assert "raised RuntimeError('no licence') during construction" in ended.stderr
+    assert "--resume" not in ended.stderr
     assert not (folder / "run").exists()
 
 
@@ -290,7 +399,8 @@ def test_failure_of_an_environment_is_told(folder: pathlib.Path) -> None:
     ("arguments", "message"),
     [
         ([], "parallel-envs: no command was given"),
-        (["colect"], r"parallel-envs: expected a command (collect), got 'colect'"),
+        (["colect"], r"expected a command (collect), got 'colect'. Did you mean col"),
+        (["xyz"], "parallel-envs: expected a command (collect), got 'xyz'."),
         (["collect"], "parallel-envs collect: --env: expected a name, as in --env="),
         ([*CARTPOLE, "--num_env=2"], "no flag --num_env. Did you mean --num_envs?"),
         ([*CARTPOLE, "--num_steps=1e4"], "--num_steps=1e4: expected an integer."),
@@ -320,7 +430,24 @@ def test_failure_of_an_environment_is_told(folder: pathlib.Path) -> None:
             [*CARTPOLE, "--policy=my_module:np"],
             "expected my_module:np to be a function",
         ),
-        ([*CARTPOLE, "--policy=my_module:bare"], "got my_module:bare(time_step)."),
+        (["collect", "--env=my_module.py:make_env"], "write 'my_module:make_env'"),
+        (
+            ["collect", "--env=my_module:differing_env", "--num_workers=0"],
+            "collect: --env: environment 1 has other specs than environment 0: ",
+        ),
+        (
+            [*CARTPOLE, "--policy=my_module:bare"],
+            "got my_module:bare(time_step). Did you mean a function that returns it?",
+        ),
+        (
+            [*CARTPOLE, "--policy=my_module:made"],
+            "Did you mean a function that returns it?",
+        ),
+        ([*CARTPOLE, "--policy=./my_module.py:bare"], "write 'my_module:bare'"),
+        (
+            [*CARTPOLE, "--policy=my_module:two_arguments"],
+            "expected a function of one argument, the time step, got <lambda>(time_",
+        ),
         (
             [*CARTPOLE, "--policy=my_module:nothing"],
             "expected my_module:nothing to ret",
@@ -457,6 +584,15 @@ def seed_in(text: str) -> str:
     found = re.search(r"^seed (\d+)$", text, re.MULTILINE)
     assert found is not None
     return found.group(1)
+
+
+def assert_ends_with_hint_and_message(
+    ended: subprocess.CompletedProcess[str], message: str
+) -> None:
+    before, _, last = ended.stderr.rpartition("\nparallel-envs collect: ")
+    assert before.endswith("with it: parallel-envs collect --resume --logdir=run")
+    assert message in last
+    assert "Traceback" not in last
 
 
 def assert_is_refused(ended: subprocess.CompletedProcess[str], message: str) -> None:
