@@ -112,6 +112,7 @@ def _run_and_report(
         loop_seconds=loop_seconds,
         seconds=recorder.stopwatch.seconds,
         rows=len(parts.buffer),
+        inserted=parts.buffer.stats()["inserts"],
         nbytes=parts.buffer.nbytes,
     )
     return report, error

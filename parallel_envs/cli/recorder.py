@@ -79,7 +79,8 @@ class Recorder:
         """Saves and summarizes what has come since the last time."""
         if self.tally.num_steps > self._num_steps_saved:
             self.save()
-        if self.settings.summary_interval:
+        is_told = self._last_summary[1] == self.tally.num_steps
+        if self.settings.summary_interval and not is_told:
             self._summarize(time.perf_counter())
         self.stopwatch.lap("summaries")
 

@@ -29,6 +29,7 @@ class Report:
         loop_seconds: How long those took, without start and last saving.
         seconds: Where the time went, by name.
         rows: What is in the replay.
+        inserted: Rows that were ever put into it.
         nbytes: Memory that it takes.
     """
 
@@ -38,6 +39,7 @@ class Report:
     loop_seconds: float
     seconds: dict[str, float]
     rows: int
+    inserted: int
     nbytes: int
 
     @property
@@ -82,9 +84,17 @@ class Report:
             steps += f" ({self.num_steps:,} of them now)"
         table.add_row("steps", steps)
         table.add_row("episodes", f"{self.tally.num_episodes:,}")
-        table.add_row("speed", f"{self.steps_per_second:,.0f} steps/s")
-        table.add_row("replay", f"{self.rows:,} rows, {num_bytes(self.nbytes)}")
+        speed = f"{self.steps_per_second:,.0f} steps/s while stepping"
+        table.add_row("speed", speed)
+        table.add_row("replay", f"{self._replay()}, {num_bytes(self.nbytes)}")
         return table
+
+    def _replay(self) -> str:
+        """Returns which rows there are: the reset after an episode is one too."""
+        if self.rows < self.inserted:
+            return f"the latest {self.rows:,} of {self.inserted:,} rows"
+        steps = self.tally.num_steps
+        return f"{self.rows:,} rows: {steps:,} steps and {self.rows - steps:,} resets"
 
     def _episodes(self) -> rich.table.Table:
         table = _table("")

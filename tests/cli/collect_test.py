@@ -153,6 +153,10 @@ def test_output_that_is_no_terminal_is_plain(folder: pathlib.Path) -> None:
     assert "left" not in ended.stderr
     assert len(ended.stderr.splitlines()) == 2
     assert re.search(r"^steps +10[01]$", ended.stdout, re.MULTILINE)
+    assert re.search(r"^speed +[\d,]+ steps/s while stepping$", ended.stdout, re.M)
+    summary = read_json(folder / "run" / "summary.json")
+    num_resets = summary["replay_rows"] - summary["steps"]
+    assert f"rows: {summary['steps']} steps and {num_resets} resets, " in ended.stdout
     for name in ("episodes", "return", "length", "start", "policy", "environments"):
         assert re.search(rf"^{name} ", ended.stdout, re.MULTILINE)
 
@@ -213,6 +217,19 @@ def test_signal_keeps_what_was_collected_and_resume_goes_on(
     steps = [step for _, step, _ in summaries.read_scalars(folder / "run")]
     assert steps == sorted(steps)
     assert steps[-1] == after["steps"]
+
+
+def test_no_two_points_are_at_one_step(folder: pathlib.Path) -> None:
+    flags = ["--summary_interval=100", "--logdir=run"]
+    run(folder, *CARTPOLE, *flags, "--num_steps=200")
+
+    ended = run(folder, *CARTPOLE, *flags, "--num_steps=400", "--resume")
+
+    assert ended.returncode == 0, ended.stderr
+    points = summaries.read_scalars(folder / "run")
+    steps = [step for tag, step, _ in points if tag == "Metrics/NumberOfEpisodes"]
+    assert steps == sorted(set(steps))
+    assert steps[-1] in (400, 401)
 
 
 def test_many_signals_leave_a_replay_that_can_be_loaded(folder: pathlib.Path) -> None:
@@ -354,6 +371,7 @@ def test_replay_keeps_the_latest_rows_of_a_capacity(folder: pathlib.Path) -> Non
     ended = run(folder, *CARTPOLE, *flags)
 
     assert "the latest 40 rows" in ended.stderr
+    assert re.search(r"^replay +the latest 40 of 3\d\d rows, ", ended.stdout, re.M)
     assert len(load(folder / "run")) == 40
 
 
