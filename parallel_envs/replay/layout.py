@@ -24,6 +24,8 @@ BOUNDARY = 8
 _KIND_OF_STEP_TYPE = np.array([FIRST, 0, LAST | ENDS_EPISODE], np.uint8)
 _LAST_STEP_TYPE = 2
 
+_BATCH_HINT = " A batch goes in with add_batch()."
+
 
 class Field(NamedTuple):
     """One entry at the top of an item.
@@ -141,6 +143,7 @@ class Layout:
             raise ValueError(
                 f"items: {name} is expected to be one integer a row (0 FIRST, 1 MID, "
                 f"2 LAST), got {spec if spec is not None else 'a nest'}."
+                f"{_BATCH_HINT if spec is not None and len(spec.shape) == 1 else ''}"
             )
         return field.leaves[0]
 
@@ -194,7 +197,9 @@ def _checked_leaf(leaf: Any, spec: ArraySpec, path: str, num_rows: int | None) -
         return _checked_variable_leaf(leaf, spec, path, num_rows)
     array = _batched(leaf, path, num_rows)
     if array.shape[1:] != spec.shape or _native_dtype(array, path) != spec.dtype:
-        _refuse(array.shape[1:], array.dtype, spec, path)
+        is_batch = num_rows is None and array.shape[2:] == spec.shape != array.shape[1:]
+        hint = _BATCH_HINT if is_batch else ""
+        _refuse(array.shape[1:], array.dtype, spec, path, hint)
     return array
 
 
@@ -222,10 +227,21 @@ def _batched(leaf: Any, path: str, num_rows: int | None) -> Array:
         return array[np.newaxis]
     if array.shape[:1] != (num_rows,):
         raise ValueError(
-            f"{path}: expected {num_rows} rows in the first dimension, got an array of "
-            f"shape {array.shape}."
+            f"{path}: expected {num_rows} row{'s' if num_rows != 1 else ''} in the "
+            f"first dimension, got an array of shape {array.shape}. {_way_in(array)}"
         )
     return array
+
+
+def _way_in(array: Array) -> str:
+    """Returns how to add an array that is not of so many rows as there are streams."""
+    if not array.ndim:
+        return "One item goes in with add()."
+    found = len(array)
+    return (
+        f"For {found} rows make the buffer with num_streams={found}, or pass streams= "
+        f"with {found} numbers; one item goes in with add()."
+    )
 
 
 def _listed_rows(rows: Sequence[Any], path: str, num_rows: int | None) -> list[Array]:
@@ -257,9 +273,13 @@ def _native_dtype(array: Array, path: str) -> np.dtype[Any]:
 
 
 def _refuse(
-    shape: tuple[int, ...], dtype: np.dtype[Any], spec: ArraySpec, path: str
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    spec: ArraySpec,
+    path: str,
+    hint: str = "",
 ) -> NoReturn:
     raise ValueError(
         f"{path}: expected {spec.dtype} of shape {spec.shape} as in the first item, "
-        f"got {dtype} of shape {shape}."
+        f"got {dtype} of shape {shape}.{hint}"
     )

@@ -149,9 +149,12 @@ class Streams:
         """
         lengths = state["lengths"]
         if len(lengths) > self.num_streams or (lengths > self.capacity).any():
+            capacity = max(self.capacity, int(lengths.max()))
+            num_streams = max(self.num_streams, len(lengths))
             raise ValueError(
                 f"{len(lengths)} streams of up to {lengths.max()} steps were saved, "
-                f"and {self.num_streams} of at most {self.capacity} fit."
+                f"and {self.num_streams} of at most {self.capacity} fit: make the "
+                f"buffer with ReplayBuffer(capacity={capacity}, num_streams={num_streams})."
             )
         saved = slice(len(lengths))
         self.written[saved] = state["written"]

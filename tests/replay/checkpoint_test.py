@@ -187,9 +187,13 @@ def test_what_does_not_fit_is_refused_and_the_buffer_stays(
     before = everything(buffer)
 
     with pytest.raises(
-        ValueError, match="3 streams of up to 10 steps were saved, and 3 of at most 9"
+        ValueError,
+        match=r"3 streams of up to 10 steps were saved, and 3 of at most 9 fit: make "
+        r"the buffer with ReplayBuffer\(capacity=10, num_streams=3\)\.",
     ):
         buffer.load(tmp_path)
+    with pytest.raises(ValueError, match=r"capacity=12, num_streams=3\)"):
+        replay.ReplayBuffer(12).load(tmp_path)
 
     assert everything(buffer) == before
 

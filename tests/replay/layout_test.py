@@ -79,7 +79,8 @@ def test_a_later_item_that_differs_is_refused_with_the_path() -> None:
     assert "items" in refused(first, {"observation": first["observation"]})
     assert refused(first, {**first, "n": (np.zeros(3, int),)}) == (
         "items['n'][0]: expected 2 rows in the first dimension, got an array of shape "
-        "(3,)."
+        "(3,). For 3 rows make the buffer with num_streams=3, or pass streams= with 3 "
+        "numbers; one item goes in with add()."
     )
 
 

@@ -514,6 +514,26 @@ def test_bad_settings_are_refused(
         replay.ReplayBuffer(**{"capacity": 10, **arguments})
 
 
+def test_rows_and_items_in_the_wrong_method_are_refused_with_the_right_one() -> None:
+    buffer = replay.ReplayBuffer(10)
+
+    with pytest.raises(ValueError, match=r"1 row .*\(\)\. One item goes in with add"):
+        buffer.add_batch({"observation": 3})
+    with pytest.raises(
+        ValueError,
+        match=r"For 8 rows make the buffer with num_streams=8, or pass streams= with 8 "
+        r"numbers; one item goes in with add\(\)\.",
+    ):
+        buffer.add_batch({"observation": np.zeros(8)})
+    with pytest.raises(ValueError, match=r"step_type .* A batch goes in with add_bat"):
+        buffer.add({"step_type": np.zeros(8, np.int32)})
+    buffer.add({"observation": np.zeros(3)})
+    with pytest.raises(ValueError, match=r"\(8, 3\)\. A batch goes in with add_batch"):
+        buffer.add({"observation": np.zeros((8, 3))})
+    with pytest.raises(ValueError, match=r"of shape \(4,\)\.$"):
+        buffer.add({"observation": np.zeros(4)})
+
+
 def test_bad_arguments_are_refused_by_name() -> None:
     buffer = replay.ReplayBuffer(10, num_streams=2)
 
