@@ -154,7 +154,8 @@ class Streams:
             raise ValueError(
                 f"{len(lengths)} streams of up to {lengths.max()} steps were saved, "
                 f"and {self.num_streams} of at most {self.capacity} fit: make the "
-                f"buffer with ReplayBuffer(capacity={capacity}, num_streams={num_streams})."
+                f"buffer with ReplayBuffer(capacity={capacity}, "
+                f"num_streams={num_streams})."
             )
         saved = slice(len(lengths))
         self.written[saved] = state["written"]
