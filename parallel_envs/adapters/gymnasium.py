@@ -157,7 +157,7 @@ class GymnasiumEnvironment(py_environment.PyEnvironment):
         return ts.transition(observation, reward, self._discount, self._outer_dims)
 
     def _checked_reward(self, reward: Any) -> npt.NDArray[np.float32]:
-        array = np.asarray(reward, np.float32)
+        array = _numbers(reward)
         if array.shape != self._reward_shape:
             raise ValueError(
                 f"reward: expected shape {self._reward_shape}, got {reward!r} of shape "
@@ -165,6 +165,18 @@ class GymnasiumEnvironment(py_environment.PyEnvironment):
                 "Box, if its rewards are vectors."
             )
         return array
+
+
+def _numbers(reward: Any) -> npt.NDArray[np.float32]:
+    array = np.asarray(reward)
+    # NumPy would make numbers of texts, dates and complex numbers too.
+    if array.dtype.kind in "biufO":
+        with contextlib.suppress(TypeError, ValueError):
+            return array.astype(np.float32)
+    raise ValueError(
+        f"reward: expected a number, got {reward!r} of {type(reward)}. Let step() "
+        "return a float."
+    )
 
 
 _SELF_RESETTING = frozenset({"Autoreset", "AutoResetWrapper"})  # In 1.x and in 0.29.

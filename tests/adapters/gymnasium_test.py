@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 from typing import Any
 
 import gymnasium
@@ -251,6 +252,17 @@ def test_a_reward_of_another_shape_is_refused(
 
     with pytest.raises(
         ValueError, match=f"reward: expected shape {expected}, got .* of shape {found}"
+    ):
+        env.step(0)
+
+
+@pytest.mark.parametrize("reward", ["1.5", b"1.5", 1.5j, {}])
+def test_a_reward_that_is_no_number_is_refused(reward: Any) -> None:
+    env = from_gymnasium(Sampling(reward=reward))
+    env.reset()
+
+    with pytest.raises(
+        ValueError, match=f"reward: expected a number, got {re.escape(repr(reward))}"
     ):
         env.step(0)
 
