@@ -15,6 +15,9 @@ Constructor = Callable[[], PyEnvironment]
 # Arguments of ParallelPyEnvironment that are flags too.
 _FLAGS = ("num_workers", "context", "preload")
 
+# How the error begins that `recognition` raises.
+_NO_ENVIRONMENT = "expected a PyEnvironment or an environment of Gymnasium"
+
 
 def constructor(name: str) -> Constructor:
     """Returns what makes the environment called `name`.
@@ -34,15 +37,17 @@ def start(make: Constructor, settings: Settings) -> ParallelPyEnvironment:
     Raises:
         UsageError: If settings do not fit together, or if it turns out in a worker that
             the name is wrong.
+        RunError: If the environments do not fit together.
         WorkerError: If an environment could not be made for another reason.
     """
+    preload = _preloaded(make, settings)
     try:
         return ParallelPyEnvironment(
             [make] * settings.num_envs,
             start_serially=False,
             num_workers=settings.num_workers,
             context=settings.context,
-            preload=_preloaded(make, settings),
+            preload=preload,
         )
     except errors.WorkerError as error:
         complaint = _complaint_about_name(error, settings.env or "")
@@ -55,10 +60,22 @@ def start(make: Constructor, settings: Settings) -> ParallelPyEnvironment:
 
 def _preloaded(make: Constructor, settings: Settings) -> tuple[str, ...]:
     if settings.preload is not None:
+        for name in settings.preload:
+            _check_is_module(name)
         return settings.preload
     has_nursery = settings.context in (None, "forkserver") and settings.num_workers != 0
     is_of_gymnasium = type(make).__module__.endswith(".gymnasium_suite")
     return ("gymnasium",) if has_nursery and is_of_gymnasium else ()
+
+
+def _check_is_module(name: str) -> None:
+    # Of such names `importlib` says what nobody asked.
+    is_dotted = all(part.isidentifier() for part in name.split("."))
+    if not is_dotted or name == "__main__":
+        raise usage.UsageError(
+            "--preload: expected names of modules that other processes can import, "
+            f"got {name!r}."
+        )
 
 
 def _complaint_about_name(error: errors.WorkerError, name: str) -> str | None:
@@ -74,15 +91,16 @@ def _complaint_about_name(error: errors.WorkerError, name: str) -> str | None:
         return message
     if kind == "ModuleNotFoundError" and f"'{module}'" in message.partition(";")[0]:
         return message
+    if kind == "TypeError" and message.startswith(_NO_ENVIRONMENT):
+        return f"{name}: {message}"
     return None
 
 
-def _complaint_about_argument(message: str) -> usage.UsageError:
+def _complaint_about_argument(message: str) -> Exception:
     argument = message.partition(":")[0]
     if argument in _FLAGS:
         return usage.UsageError(f"--{message}")
-    # What our own constructors can do wrong is up to the environments alone.
-    return _usage_error(message.removeprefix("env_constructors[0] "))
+    return usage.RunError(message.removeprefix("env_constructors[0] "))
 
 
 def _usage_error(message: str) -> usage.UsageError:

@@ -413,6 +413,23 @@ def test_failure_of_an_environment_is_told(folder: pathlib.Path) -> None:
     assert not (folder / "run").exists()
 
 
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_environments_that_differ_are_a_failure(
+    folder: pathlib.Path, num_workers: int
+) -> None:
+    flags = ["--env=my_module:differing_env", f"--num_workers={num_workers}"]
+
+    ended = run(folder, "collect", *flags, "--num_envs=4", "--logdir=run")
+
+    assert ended.returncode == 1
+    assert len(ended.stderr.splitlines()) == 1
+    assert re.match(
+        "parallel-envs collect: environment 1 has other specs than environment 0: ",
+        ended.stderr,
+    )
+    assert not (folder / "run").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -450,9 +467,12 @@ def test_failure_of_an_environment_is_told(folder: pathlib.Path) -> None:
         ),
         (["collect", "--env=my_module.py:make_env"], "write 'my_module:make_env'"),
         (
-            ["collect", "--env=my_module:differing_env", "--num_workers=0"],
-            "collect: --env: environment 1 has other specs than environment 0: ",
+            ["collect", "--env=os:getcwd", "--num_envs=2"],
+            "collect: --env: os:getcwd: expected a PyEnvironment or an environment of "
+            "Gymnasium, got '/",
         ),
+        ([*CARTPOLE, "--preload=__main__"], "other processes can import, got '__main"),
+        ([*CARTPOLE, "--preload=a,.b"], "--preload: expected names of modules that"),
         (
             [*CARTPOLE, "--policy=my_module:bare"],
             "got my_module:bare(time_step). Did you mean a function that returns it?",
