@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 from absl import flags
 
@@ -41,12 +42,37 @@ def parse(arguments: Sequence[str]) -> tuple[Settings, frozenset[str]]:
     found = values.flag_values_dict()
     if not math.isfinite(found["save_every"]):
         raise usage.UsageError(f"--save_every={found['save_every']}: expected seconds.")
+    if found["logdir"] == "":
+        raise usage.UsageError("--logdir: expected the name of a folder, got ''.")
     if not given & {"num_steps", "num_episodes"}:
         found["num_steps"] = DEFAULT_NUM_STEPS
     if found["preload"] is not None:
         found["preload"] = tuple(found["preload"])
     found["policy"] = found["policy"] or "random"
     return Settings(**{name: found[name] for name in found}), given
+
+
+def check(stored: Mapping[str, Any]) -> None:
+    """Checks settings that were read from a file as if they had been given as flags.
+
+    Raises:
+        UsageError: If one could not have been.
+    """
+    known = set(_defined())
+    values = {name: stored[name] for name in stored if name in known}
+    given = {name: value for name, value in values.items() if value is not None}
+    settings, _ = parse([f"--{name}={_as_flag(given[name])}" for name in given])
+    for name, value in given.items():
+        expected = getattr(settings, name)
+        if value != (list(expected) if name == "preload" else expected):
+            raise usage.UsageError(f"--{name}: expected {expected!r}, got {value!r}.")
+    if not given.keys() & {"num_steps", "num_episodes"}:
+        raise usage.UsageError("expected num_steps or num_episodes, got neither.")
+
+
+def _as_flag(value: Any) -> str:
+    is_list = isinstance(value, list)
+    return ",".join(map(str, cast("list[Any]", value))) if is_list else str(value)
 
 
 def _defined() -> flags.FlagValues:

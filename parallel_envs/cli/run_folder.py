@@ -22,7 +22,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from parallel_envs.cli import usage
+from parallel_envs.cli import stored_run, usage
 from parallel_envs.replay import ReplayBuffer
 
 
@@ -49,9 +49,15 @@ class RunFolder:
                 with tempfile.TemporaryFile(dir=self.path):
                     pass
                 stack.callback(os.close, _held(self.path))
-                self.config = _read(self._config_path)
+                self.config = stored_run.config(self._config_path)
                 # Counts, the oldest first; two if a saving did not end.
-                self._stored: list[dict[str, Any]] = _read(self._progress_path) or []
+                self._stored = stored_run.progress(self._progress_path)
+                if resume and self.config is None and self.has_replay:
+                    raise ValueError(
+                        f"there is a replay, but {self._config_path} is gone, which "
+                        "tells what run it is of: put it back, or begin a new run in "
+                        "another folder"
+                    )
             except (OSError, ValueError) as error:
                 raise usage.UsageError(f"--logdir={path}: {_reason(error)}.") from error
             if not resume:
@@ -184,15 +190,6 @@ def _reason(error: Exception) -> str:
     if isinstance(error, OSError):
         return f"{error.strerror}: {error.filename}"
     return str(error)
-
-
-def _read(path: Path) -> Any:
-    try:
-        return json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    except ValueError as error:
-        raise ValueError(f"{path} is damaged: {error}") from error
 
 
 def _write(path: Path, content: Any, indent: int | None = None) -> None:

@@ -161,6 +161,18 @@ def test_output_that_is_no_terminal_is_plain(folder: pathlib.Path) -> None:
         assert re.search(rf"^{name} ", ended.stdout, re.MULTILINE)
 
 
+def test_run_without_a_stderr_is_quiet(folder: pathlib.Path) -> None:
+    command = " ".join([*COMMAND, *CARTPOLE, "--num_steps=100", "--logdir=run"])
+
+    ended = subprocess.run(
+        ["sh", "-c", f"{command} 2>&-"], cwd=folder, capture_output=True, text=True
+    )
+
+    assert ended.returncode == 0, ended.stdout
+    assert read_json(folder / "run" / "summary.json")["outcome"] == "finished"
+    assert re.search(r"^steps +10[01]$", ended.stdout, re.MULTILINE)
+
+
 def test_reader_who_has_enough_of_the_summary_is_no_failure(
     folder: pathlib.Path,
 ) -> None:
@@ -450,6 +462,7 @@ def test_environments_that_differ_are_a_failure(
         ([*CARTPOLE, "--preload=nowhere"], "--preload: no module is called 'nowhere'"),
         ([*CARTPOLE, "--logdir=my_module.py/x"], "--logdir=my_module.py/x: Not a dir"),
         ([*CARTPOLE, "--logdir=my_module.py"], "--logdir=my_module.py: File exists"),
+        ([*CARTPOLE, "--logdir="], "--logdir: expected the name of a folder, got ''"),
         ([*CARTPOLE, "--resume"], "--resume: expected --logdir, to know which run."),
         (["collect", "--resume", "--logdir=new"], "--env: expected a name"),
         (["collect", "--env=cartpole-v1"], "--env: there is no 'cartpole-v1'"),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import pathlib
 from typing import Any
 
@@ -11,13 +12,26 @@ from parallel_envs.cli.run_folder import RunFolder
 from parallel_envs.cli.tally import Tally
 from parallel_envs.replay import ReplayBuffer
 
+CONFIG: dict[str, Any] = {
+    "settings": {"env": "CartPole-v1", "num_envs": 1, "num_steps": 9}
+}
+STATISTICS: dict[str, Any] = Tally(1).to_json()["returns"]
+
+
+def with_settings(**changes: Any) -> str:
+    return json.dumps({"settings": {**CONFIG["settings"], **changes}})
+
+
+def with_returns(returns: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{**Tally(1).to_json(), "inserts": 0, "returns": returns}]
+
 
 def test_counts_of_a_saving_that_did_not_end_do_not_hold(
     tmp_path: pathlib.Path,
 ) -> None:
     buffer = filled_buffer(5)
     with RunFolder(tmp_path, resume=False) as folder:
-        folder.begin({}, counts(steps=0))
+        folder.begin(CONFIG, counts(steps=0))
         folder.save(buffer, counts(steps=4))
         # Keys that no replay can save end the saving once the counts are written.
         buffer.clear()
@@ -39,7 +53,7 @@ def test_first_saving_that_did_not_end_leaves_a_run_at_its_beginning(
     buffer = ReplayBuffer(capacity=100)
     buffer.add({None: np.float32(1)})
     with RunFolder(tmp_path, resume=False) as folder:
-        folder.begin({}, counts(steps=0))
+        folder.begin(CONFIG, counts(steps=0))
         with pytest.raises(TypeError, match="keys are text or integers"):
             folder.save(buffer, counts(steps=1))
 
@@ -51,7 +65,7 @@ def test_first_saving_that_did_not_end_leaves_a_run_at_its_beginning(
 
 def test_replay_of_another_run_is_refused(tmp_path: pathlib.Path) -> None:
     with RunFolder(tmp_path, resume=False) as folder:
-        folder.begin({}, counts(steps=0))
+        folder.begin(CONFIG, counts(steps=0))
         folder.save(filled_buffer(5), counts(steps=4))
     filled_buffer(7).save(tmp_path / "replay")
 
@@ -64,7 +78,7 @@ def test_replay_of_another_run_is_refused(tmp_path: pathlib.Path) -> None:
 
 def test_damaged_replay_is_told(tmp_path: pathlib.Path) -> None:
     with RunFolder(tmp_path, resume=False) as folder:
-        folder.begin({}, counts(steps=0))
+        folder.begin(CONFIG, counts(steps=0))
         folder.save(filled_buffer(5), counts(steps=4))
     (tmp_path / "replay" / "manifest.json").write_text("{")
 
@@ -77,10 +91,67 @@ def test_damaged_replay_is_told(tmp_path: pathlib.Path) -> None:
         folder.load(ReplayBuffer(capacity=100))
 
 
-def test_damaged_settings_are_told(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "config.json").write_text("{")
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{", "Expecting property name"),
+        ("null", "it is null"),
+        ("[1]", r"expected 'settings', got \[1\]"),
+        ("{}", "there is no 'settings'"),
+        ('{"settings": 3}', "expected 'env' in 'settings', got 3"),
+        ('{"settings": {}}', "there is no 'env' in 'settings'"),
+        (with_settings(num_envs=0), "in 'settings', --num_envs=0: 0 is not a positive"),
+        (with_settings(num_envs="8"), "--num_envs: expected 8, got '8'"),
+        (with_settings(num_steps=None), "expected num_steps or num_episodes"),
+        (with_settings(preload="numpy"), "--preload: expected .* got 'numpy'"),
+    ],
+)
+def test_damaged_settings_are_told(
+    tmp_path: pathlib.Path, text: str, reason: str
+) -> None:
+    (tmp_path / "config.json").write_text(text)
 
-    with pytest.raises(usage.UsageError, match=r"config\.json is damaged"):
+    with pytest.raises(
+        usage.UsageError,
+        match=f"config.json is damaged: .*{reason}.*; put a copy of it back, or begin",
+    ):
+        RunFolder(tmp_path, resume=True)
+
+
+DAMAGED_COUNTS: list[tuple[Any, str]] = [
+    ({}, "expected a list of counts, got {}"),
+    ([], r"expected a list of counts, got \[\]"),
+    ([3], "expected 'steps', got 3"),
+    ([{}], "there is no 'steps'"),
+    ([{**Tally(1).to_json(), "inserts": -1}], "expected a count as 'inserts', got"),
+    (with_returns({}), "there is no 'count' in 'returns'"),
+    (
+        with_returns({**STATISTICS, "count": 1.5}),
+        "expected a count as .returns.count.",
+    ),
+    (with_returns({**STATISTICS, "count": 1}), "expected numbers of one shape in"),
+]
+
+
+@pytest.mark.parametrize(("content", "reason"), DAMAGED_COUNTS)
+def test_damaged_counts_are_told(
+    tmp_path: pathlib.Path, content: Any, reason: str
+) -> None:
+    (tmp_path / "progress.json").write_text(json.dumps(content))
+
+    with pytest.raises(usage.UsageError, match=f"progress.json is damaged: {reason}"):
+        RunFolder(tmp_path, resume=True)
+
+
+def test_replay_without_settings_is_not_resumed(tmp_path: pathlib.Path) -> None:
+    with RunFolder(tmp_path, resume=False) as folder:
+        folder.begin(CONFIG, counts(steps=0))
+        folder.save(filled_buffer(5), counts(steps=4))
+    (tmp_path / "config.json").unlink()
+
+    with pytest.raises(
+        usage.UsageError, match=r"there is a replay, but .*config\.json is gone"
+    ):
         RunFolder(tmp_path, resume=True)
 
 
