@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import time
 from importlib import metadata
-from typing import Any
+from typing import Any, TypeGuard
 
+from parallel_envs import errors
 from parallel_envs.cli import (
     environments,
     equipment,
@@ -54,6 +55,8 @@ def run(
         except (usage.UsageError, usage.RunError):
             raise
         except Exception as error:
+            if _is_of_disk(error):
+                raise usage.RunError(_loss(error, folder)) from error
             raise failures.told(error) from error
         return interruptions.exit_code
 
@@ -68,7 +71,10 @@ def _collect(
     stopwatch = Stopwatch()
     with contextlib.ExitStack() as stack:
         with progress.notice("Starting ..."), interruptions.obeyed():
-            parts = equipment.start(settings, folder, constructor, maker, stack)
+            try:
+                parts = equipment.start(settings, folder, constructor, maker, stack)
+            except OSError as error:  # Not one of the run's folder.
+                raise failures.told(error) from error
         usage.say(_announcement(settings, folder))
         usage.say(f"Replay: {parts.replay_description}.")
         folder.begin(_config(settings), parts.tally.to_json())
@@ -84,13 +90,31 @@ def _collect(
         )
         report, error = _run_and_report(parts, recorder)
         folder.write_summary(report.to_json())
-    if report.num_steps:
-        report.print()
-    if isinstance(error, Exception):
+    complaint = _print(report, folder) if report.num_steps else None
+    _raise(error, folder)
+    if complaint is not None:
+        raise complaint
+
+
+def _raise(error: BaseException | None, folder: RunFolder) -> None:
+    """Raises what has ended the steps too early, if anything has."""
+    if isinstance(error, Exception) and not _is_of_disk(error):
         hint = _how_to_go_on(folder) if folder.has_replay else ""
         raise failures.told(error, hint) from error
     if error is not None:
         raise error
+
+
+def _print(report: Report, folder: RunFolder) -> usage.RunError | None:
+    """Prints the report, and returns what has gone wrong with that."""
+    try:
+        report.print()
+    except OSError as error:
+        return usage.RunError(
+            f"only the table could not be printed: {_reason(error)}. The replay is "
+            f"saved in {folder.replay_path}, and summary.json beside it tells the same."
+        )
+    return None
 
 
 def _run_and_report(
@@ -166,6 +190,30 @@ def _announcement(settings: Settings, folder: RunFolder) -> str:
     )
 
 
+def _is_of_disk(error: BaseException) -> TypeGuard[OSError]:
+    # That a worker did not answer in time is an OSError too.
+    return isinstance(error, OSError) and not isinstance(error, errors.WorkerError)
+
+
+def _loss(error: OSError, folder: RunFolder) -> str:
+    """Returns what could not be written, what is kept, and what can be done."""
+    problem = f"cannot write to {error.filename or folder.path}: {_reason(error)}."
+    lost = f"{folder.num_unsaved:,} steps"
+    if not folder.has_replay:
+        return (
+            f"{problem} Nothing was saved, {lost} are lost. Make room there, or name "
+            "another folder with --logdir."
+        )
+    kept = f"The first {folder.num_steps:,} steps are saved, {lost} after them are lost"
+    if not folder.num_unsaved:
+        kept = f"All {folder.num_steps:,} steps are saved"
+    return f"{problem} {kept}. Make room there; then this goes on: {_command(folder)}"
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error)
+
+
 def _farewell(folder: RunFolder) -> str:
     if folder.config is None:
         return "Interrupted before the first step."
@@ -173,10 +221,11 @@ def _farewell(folder: RunFolder) -> str:
 
 
 def _how_to_go_on(folder: RunFolder) -> str:
-    return (
-        "What was collected is saved. This goes on with it: "
-        f"parallel-envs collect --resume --logdir={folder.path}"
-    )
+    return f"What was collected is saved. This goes on with it: {_command(folder)}"
+
+
+def _command(folder: RunFolder) -> str:
+    return f"parallel-envs collect --resume --logdir={folder.path}"
 
 
 def _config(settings: Settings) -> dict[str, Any]:

@@ -62,18 +62,24 @@ class Report:
         }
 
     def print(self) -> None:
-        """Prints it to stdout; without colours where that is no terminal."""
+        """Prints it to stdout; without colours where that is no terminal.
+
+        Raises:
+            OSError: If it cannot be printed, but for a reader who has read enough.
+        """
         console = rich.console.Console(highlight=False)
         with console.capture() as capture:
             for table in (self._counts(), self._episodes(), self._times()):
                 console.print()
                 console.print(table)
+        lines = (line.rstrip() for line in capture.get().splitlines())
         try:
-            lines = (line.rstrip() for line in capture.get().splitlines())
             print("\n".join(lines), flush=True)
-        except BrokenPipeError:
-            # Who reads it has read enough, as `head` does. Nor may the exit fail of it.
+        except OSError as error:
+            # Or what is left to be written would fail once more at the exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            if not isinstance(error, BrokenPipeError):  # `head` ends with that.
+                raise
 
     def _counts(self) -> rich.table.Table:
         table = _table("")

@@ -32,6 +32,7 @@ class RunFolder:
     Attributes:
         path: The folder.
         config: What was stored when the run was begun; None if it is a new one.
+        num_unsaved: Steps that the latest `save` could not save.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, resume: bool) -> None:
@@ -42,6 +43,7 @@ class RunFolder:
                 not to be resumed.
         """
         self.path = Path(path)
+        self.num_unsaved = 0
         with contextlib.ExitStack() as stack:
             try:
                 self.path.mkdir(parents=True, exist_ok=True)
@@ -49,9 +51,13 @@ class RunFolder:
                 with tempfile.TemporaryFile(dir=self.path):
                     pass
                 stack.callback(os.close, _held(self.path))
-                self.config = stored_run.config(self._config_path)
+                self.config: dict[str, Any] | None = stored_run.config(
+                    self._config_path
+                )
                 # Counts, the oldest first; two if a saving did not end.
-                self._stored = stored_run.progress(self._progress_path)
+                self._stored: list[dict[str, Any]] = stored_run.progress(
+                    self._progress_path
+                )
                 if resume and self.config is None and self.has_replay:
                     raise ValueError(
                         f"there is a replay, but {self._config_path} is gone, which "
@@ -104,8 +110,11 @@ class RunFolder:
             OSError: If the disk is full or refuses; what was saved before then holds.
         """
         new = {**progress, "inserts": buffer.stats()["inserts"]}
+        self.num_unsaved = new["steps"] - self.num_steps
         self._store(self._stored[0], new)
         buffer.save(self.replay_path)
+        self.num_unsaved = 0
+        self._stored = [new]
         self._store(new)
 
     def load(self, buffer: ReplayBuffer) -> dict[str, Any]:

@@ -186,6 +186,54 @@ def test_reader_who_has_enough_of_the_summary_is_no_failure(
     assert len(stderr.splitlines()) == 2
 
 
+def test_table_that_cannot_be_printed_is_all_that_is_lost(
+    folder: pathlib.Path,
+) -> None:
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(
+            [*COMMAND, *CARTPOLE, "--num_steps=100", "--logdir=run"],
+            cwd=folder,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines()[2:] == [
+        "parallel-envs collect: only the table could not be printed: No space left on "
+        "device. The replay is saved in run/replay, and summary.json beside it tells "
+        "the same."
+    ]
+    assert len(load(folder / "run")) > 100
+
+
+@pytest.mark.parametrize("num_steps_before", [0, 200])
+def test_disk_that_takes_no_more_is_told_with_what_is_kept(
+    folder: pathlib.Path, num_steps_before: int
+) -> None:
+    if num_steps_before:
+        flags = [f"--num_steps={num_steps_before}", "--logdir=run", "--num_envs=2"]
+        run(folder, "collect", "--env=CartPole-v1", "--num_workers=0", *flags)
+    command = [*COMMAND, *CARTPOLE, "--num_steps=10000", "--logdir=run", "--resume"]
+    small = f"ulimit -f 100; exec {' '.join(command)}"  # Each file, in KiB or half.
+
+    ended = subprocess.run(
+        ["sh", "-c", small], cwd=folder, capture_output=True, text=True
+    )
+
+    last = ended.stderr.splitlines()[-1]
+    assert ended.returncode == 1
+    assert last.startswith("parallel-envs collect: cannot write to run: File too large")
+    if num_steps_before:
+        kept = r"The first 20[01] steps are saved, [\d,]+ steps after them are lost"
+        assert last.endswith("goes on: parallel-envs collect --resume --logdir=run")
+        assert len(load(folder / "run")) > 200
+    else:
+        kept = r"Nothing was saved, 10,00[01] steps are lost"
+        assert not (folder / "run" / "replay" / "manifest.json").exists()
+    assert re.search(kept, last)
+
+
 def test_terminal_shows_a_bar(folder: pathlib.Path) -> None:
     arguments = [*CARTPOLE, "--num_steps=3000", "--logdir=run"]
 
