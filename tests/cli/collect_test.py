@@ -292,6 +292,20 @@ def test_no_two_points_are_at_one_step(folder: pathlib.Path) -> None:
     assert steps[-1] in (400, 401)
 
 
+def test_interruption_of_imports_is_one_line(folder: pathlib.Path) -> None:
+    # The policy's module is the last that is imported before signals are listened to.
+    (folder / "slow.py").write_text("print('importing', flush=True)\nwhile True: pass")
+    with start(folder, *CARTPOLE, "--policy=slow:f", "--logdir=run") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "importing\n"
+
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate()
+
+    assert (process.returncode, stderr) == (130, "parallel-envs: interrupted.\n")
+    assert not (folder / "run").exists()
+
+
 def test_many_signals_leave_a_replay_that_can_be_loaded(folder: pathlib.Path) -> None:
     with start(folder, *ENDLESS) as process:
         wait_until_it_saves(folder / "run")
