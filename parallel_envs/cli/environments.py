@@ -40,14 +40,13 @@ def start(make: Constructor, settings: Settings) -> ParallelPyEnvironment:
         RunError: If the environments do not fit together.
         WorkerError: If an environment could not be made for another reason.
     """
-    preload = _preloaded(make, settings)
     try:
         return ParallelPyEnvironment(
             [make] * settings.num_envs,
             start_serially=False,
             num_workers=settings.num_workers,
             context=settings.context,
-            preload=preload,
+            preload=_preloaded(make, settings),
         )
     except errors.WorkerError as error:
         complaint = _complaint_about_name(error, settings.env or "")
@@ -60,22 +59,10 @@ def start(make: Constructor, settings: Settings) -> ParallelPyEnvironment:
 
 def _preloaded(make: Constructor, settings: Settings) -> tuple[str, ...]:
     if settings.preload is not None:
-        for name in settings.preload:
-            _check_is_module(name)
         return settings.preload
     has_nursery = settings.context in (None, "forkserver") and settings.num_workers != 0
     is_of_gymnasium = type(make).__module__.endswith(".gymnasium_suite")
     return ("gymnasium",) if has_nursery and is_of_gymnasium else ()
-
-
-def _check_is_module(name: str) -> None:
-    # Of such names `importlib` says what nobody asked.
-    is_dotted = all(part.isidentifier() for part in name.split("."))
-    if not is_dotted or name == "__main__":
-        raise usage.UsageError(
-            "--preload: expected names of modules that other processes can import, "
-            f"got {name!r}."
-        )
 
 
 def _complaint_about_name(error: errors.WorkerError, name: str) -> str | None:

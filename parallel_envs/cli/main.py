@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from typing import NoReturn
 
 def run() -> NoReturn:
     """Does what the command line says, and exits."""
+    _open_what_is_closed()
     sys.exit(main(sys.argv[1:]))
 
 
@@ -27,3 +29,15 @@ def main(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         print("parallel-envs: interrupted.", file=sys.stderr)
         return 128 + signal.SIGINT
+
+
+def _open_what_is_closed() -> None:
+    """Leads output nowhere that somebody has closed, as `2>&-` does.
+
+    Or the first file that is opened would get its number, and what workers print.
+    """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.set_inheritable(nowhere, True)
+            setattr(sys, name, os.fdopen(nowhere, "w"))

@@ -21,8 +21,7 @@ _CLEAR_LINE = "\x1b[2K"
 @contextlib.contextmanager
 def notice(message: str) -> Generator[None, None, None]:
     """Shows a line on stderr until the block ends, if that is a terminal."""
-    # There is none where somebody has closed it.
-    if sys.stderr is None or not sys.stderr.isatty():  # pyright: ignore[reportUnnecessaryComparison]
+    if not sys.stderr.isatty():
         yield
         return
     print(message, end="\r", file=sys.stderr, flush=True)
