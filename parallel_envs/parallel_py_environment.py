@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -148,7 +149,7 @@ class ParallelPyEnvironment(EnvironmentBatch):
 
 
 def _checked_constructors(constructors: Any) -> tuple[Callable[[], Any], ...]:
-    if callable(constructors) or not hasattr(constructors, "__len__"):
+    if not _is_sequence(constructors):
         raise TypeError(
             "env_constructors: expected a list of callables, got "
             f"{constructors!r:.200}. Write [{_name(constructors)}] * 8 for eight."
@@ -218,9 +219,24 @@ def _checked_preload(
             'from a clean process (context=None or "forkserver") can use them.'
         )
     for name in modules:
-        if importlib.util.find_spec(name.partition(".")[0]) is None:
-            raise ValueError(f"preload: no module is called {name!r}.")
+        if name == "__main__" or not _is_there(name.partition(".")[0]):
+            raise ValueError(
+                f"preload: expected names of modules to import, got {name!r}."
+            )
     return modules
+
+
+def _is_there(name: str) -> bool:
+    if name in sys.modules:
+        return True
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _is_sequence(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
 
 
 def _is_list_or_tuple(value: object) -> bool:

@@ -243,9 +243,19 @@ BAD_ARGUMENTS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ),
     ({"preload": 3}, TypeError, "preload: expected a list of module names, got 3"),
     (
+        {"preload": ["__main__"]},
+        ValueError,
+        "preload: expected names of modules to import, got '__main__'",
+    ),
+    (
+        {"env_constructors": {environments.Counting}},
+        TypeError,
+        "env_constructors: expected a list of callables",
+    ),
+    (
         {"preload": ["no_such_module_here"]},
         ValueError,
-        "preload: no module is called 'no_such_module_here'",
+        "preload: expected names of modules to import, got .no_such_module_here.",
     ),
     (
         {"preload": ["json"], "num_workers": 0},
@@ -704,3 +714,105 @@ def test_when_the_parent_is_killed_the_workers_go_too(
 
     assert len(pids) == 2
     wait_for_end(pids, seconds=5.0)
+
+
+def test_a_child_that_an_environment_forks_does_not_become_a_second_worker() -> None:
+    class Forking(environments.Counting):
+        """The child of its first step comes back in one of four ways."""
+
+        def _step(self, action: Any) -> ts.TimeStep:
+            if self.t == 0:
+                child = os.fork()
+                if child == 0:
+                    if self.index == 0:
+                        sys.exit(3)
+                    if self.index == 1:
+                        sys.stderr = None
+                        raise ValueError("in the child")
+                    if self.index == 2:
+                        return ts.transition(np.full(3, 99), 99.0)
+                    raise KeyboardInterrupt
+                self.status = os.waitpid(child, 0)[1]
+            return super()._step(action)
+
+    with pe.ParallelPyEnvironment(
+        [functools.partial(Forking, i, 9) for i in range(4)]
+    ) as env:
+        env.reset()
+        steps = [env.step(zeros(4)) for _ in range(5)]
+        codes = [os.waitstatus_to_exitcode(status) for status in env.get_attr("status")]
+
+    assert codes == [3, 1, 0, 1]
+    assert [step.observation[:, 2].tolist() for step in steps] == [
+        [t] * 4 for t in range(1, 6)
+    ]
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_a_worker_and_its_nursery_killed_together_are_reported(
+    is_stopped: bool,
+) -> None:
+    with pe.ParallelPyEnvironment([environments.Counting] * 4) as env:
+        env.reset()
+        (nursery,) = parents(env.worker_pids)
+        if is_stopped:
+            os.kill(nursery, signal.SIGSTOP)
+        os.kill(env.worker_pids[1], signal.SIGKILL)
+        os.kill(nursery, signal.SIGKILL)
+
+        with pytest.raises(pe.WorkerDiedError):
+            env.step(zeros(4))
+
+        assert env.reset().step_type.tolist() == [0, 0, 0, 0]
+
+
+def parents(pids: Any) -> set[int]:
+    """Returns the parents of processes."""
+    stats = [Path(f"/proc/{pid}/stat").read_text() for pid in pids]
+    return {int(stat.rpartition(")")[2].split()[1]) for stat in stats}
+
+
+def test_a_death_is_told_where_the_caller_ignores_its_children() -> None:
+    previous = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        with pe.ParallelPyEnvironment([environments.Dying] * 2) as env:
+            env.reset()
+
+            with pytest.raises(pe.WorkerDiedError) as caught:
+                env.step(zeros(2))
+
+            assert caught.value.exitcode == -signal.SIGKILL
+    finally:
+        signal.signal(signal.SIGCHLD, previous)
+
+
+def test_close_wakes_a_call_that_waits_to_send() -> None:
+    env = pe.ParallelPyEnvironment([environments.Hanging])
+    env.reset()
+    env.envs[0].step(0, blocking=False)
+    large = np.zeros(20_000_000, np.uint8)
+    raised: list[BaseException] = []
+
+    def send() -> None:
+        try:
+            env.set_attr("large", [large])
+        except pe.ClosedError as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    wait_until_asleep(thread)
+    env.close()
+    thread.join(20)
+
+    assert not thread.is_alive()
+    assert len(raised) == 1
+
+
+def wait_until_asleep(thread: threading.Thread) -> None:
+    """Returns once a thread sleeps in the kernel."""
+    stat = Path(f"/proc/self/task/{thread.native_id}/stat")
+    deadline = time.monotonic() + 20
+    while stat.read_text().rpartition(")")[2].split()[0] != "S":
+        assert time.monotonic() < deadline
+        os.sched_yield()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from parallel_envs.batch.row_writer import rows_of, split_variable
+from parallel_envs.batch.row_writer import rows_of, split_variable, without_mask
 from parallel_envs.specs import array_spec, nest
 
 Array = npt.NDArray[Any]
@@ -107,8 +107,8 @@ def leaf_check(
 
 def _as_array(value: Any, shape: tuple[int | None, ...], path: str) -> Array:
     try:
-        return np.asarray(value)
-    except ValueError as error:  # A ragged list.
+        return np.asarray(without_mask(value))
+    except ValueError as error:  # A ragged list, or masked.
         raise ValueError(
             f"{path}: expected an array of shape {shape}, got {value!r:.200} ({error})."
         ) from None
@@ -137,9 +137,13 @@ def _cast(
         raise _misfit(path, dtype, shape, array) from None
     if not validate:
         return cast
-    if dtype.kind in "fc" and np.can_cast(array.dtype, dtype, "same_kind"):
+    if array.dtype.kind in "fc" and dtype.kind in "fc":
         # A float32 is as near to a float64 as the environment can know it.
         changed = np.isfinite(cast) != np.isfinite(array)
+    elif array.dtype.kind in "iu" and dtype.kind in "fc":
+        with np.errstate(all="ignore"):  # There and back, as comparing rounds too.
+            back: Array = np.real(cast).astype(array.dtype)
+        changed = np.asarray(back != array)
     else:
         changed = np.asarray(cast != array)
     if changed.any():

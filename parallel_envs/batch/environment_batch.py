@@ -162,13 +162,17 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
 
         Raises:
             NotImplementedError: If `mode` is not "rgb_array", or an environment cannot.
+            WorkerValueError: If what comes is no picture, or of another size.
         """
         if mode != "rgb_array":
             raise NotImplementedError(
                 f'render: a batch knows mode="rgb_array" only, got {mode!r}.'
             )
         answers = self._ask_all("render", [(mode,)] * len(self._spans))
-        return np.stack(self._by_row(answers))
+        pictures = [np.asarray(picture) for picture in self._by_row(answers)]
+        for row, picture in enumerate(pictures):
+            _check_picture(row, picture, pictures[0])
+        return np.stack(pictures)
 
     def get_info(self) -> list[Any]:
         """Returns for each row what it says of its last step; `{}` where nothing.
@@ -362,9 +366,9 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
         if seed is None:
             entropy: Any = np.random.SeedSequence().entropy
             return seeding.spread_seeds(entropy, self.batch_size)
+        _check_sequence_or_int("seed", seed)
         if isinstance(seed, (int, np.integer)):
             return seeding.spread_seeds(int(seed), self.batch_size)
-        _check_sequence("seed", "an int, None or a list of seeds", seed)
         seeds = list(seed)
         if len(seeds) != self.batch_size:
             raise ValueError(
@@ -382,9 +386,33 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
             )
 
 
+def _check_picture(
+    row: int, picture: npt.NDArray[Any], first: npt.NDArray[Any]
+) -> None:
+    """Raises WorkerValueError unless it is one, and as large as the first."""
+    height, width = (*first.shape, 0, 0)[:2]
+    if picture.dtype != np.uint8 or picture.shape != (height, width, 3):
+        size = "H, W" if row == 0 else f"{height}, {width}"
+        raise errors.WorkerValueError(
+            [row],
+            "render",
+            [
+                f": expected a picture from render(), uint8 of shape ({size}, 3), got "
+                f"{picture.dtype} of shape {picture.shape}."
+            ],
+        )
+
+
 def _check_sequence(what: str, expected: str, value: Any) -> None:
     if isinstance(value, str) or not hasattr(value, "__len__"):
         raise TypeError(f"{what}: expected {expected}, got {value!r:.200}.")
+
+
+def _check_sequence_or_int(what: str, value: Any) -> None:
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
+        _check_sequence(what, "an int, None or a list of seeds", value)
+    elif value < 0:
+        raise ValueError(f"{what}: expected at least 0, got {value}.")
 
 
 def _is_one_for_each(answer: Any, count: int) -> bool:

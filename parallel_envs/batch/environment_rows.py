@@ -25,7 +25,7 @@ from parallel_envs.batch.row_writer import (
     split_variable,
 )
 from parallel_envs.process.remote_error import RemoteError
-from parallel_envs.process.worker import Report
+from parallel_envs.process.worker import Report, leave_if_copy
 from parallel_envs.py_environment import PyEnvironment
 from parallel_envs.specs import nest
 
@@ -252,7 +252,9 @@ class _Slot:
 
     def step(self, action: nest.Nest) -> Failure | None:
         try:
-            self._write(self._place, self._step(action))
+            time_step = self._step(action)
+            leave_if_copy()
+            self._write(self._place, time_step)
         # An interrupt is not the environment's fault: it goes to whoever steps it.
         except (Exception, SystemExit) as error:
             return self._failure("step", error)
@@ -260,12 +262,15 @@ class _Slot:
 
     def reset(self) -> Failure | None:
         try:
-            self._write(self._place, self._reset())
+            time_step = self._reset()
+            leave_if_copy()
+            self._write(self._place, time_step)
         except (Exception, SystemExit) as error:
             return self._failure("reset", error)
         return None
 
     def _failure(self, doing: str, error: BaseException) -> Failure:
+        leave_if_copy(error)
         return Failure(range(self.rows.start, self.rows.stop), doing, error)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import os
 from concurrent import futures
 from typing import Any
@@ -52,7 +53,7 @@ class LocalRows:
 
     def attach(self, layout: ArrayLayout, num_inputs: int) -> list[Array]:
         """Returns the arrays of the batch, in the memory of this process."""
-        arrays = layout.arrays(bytearray(layout.size))
+        arrays = layout.new_arrays()
         self._rows.attach(arrays[:num_inputs], arrays[num_inputs:])
         return arrays
 
@@ -75,6 +76,9 @@ class LocalRows:
             rows = range(self._firsts[index], self._firsts[index + 1])
             failure = Failure(rows, name, error)
             return lambda: _raise(error_of([failure], is_request=True))
+        if name == "get_info":  # A snapshot, as what travels from a worker is.
+            with contextlib.suppress(Exception):  # How it copies is the user's code.
+                value = copy.deepcopy(value)
         return lambda: value
 
     def check_open(self) -> None:

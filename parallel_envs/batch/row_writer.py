@@ -153,6 +153,13 @@ class RowWriter:
             write(rows, leaf)
 
 
+def without_mask(value: Any) -> Any:
+    """Returns `value`; ValueError if it is an array some of whose values are masked."""
+    if np.any(getattr(value, "mask", False)) and isinstance(value, np.ndarray):
+        raise ValueError("expected values, got a masked array")
+    return value  # pyright: ignore[reportUnknownVariableType]
+
+
 def split_variable(
     leaf_specs: Sequence[array_spec.ArraySpec],
 ) -> tuple[list[int], list[int]]:
@@ -198,8 +205,8 @@ class _Fit:
         """Returns `value` as an array of shape `(*batch, *shape)`."""
         shape = (*batch, *self.shape)
         try:
-            array = casting.as_dtype(value, self.dtype)
-        except ValueError:  # A ragged list.
+            array = casting.as_dtype(without_mask(value), self.dtype)
+        except ValueError:  # A ragged list, or masked.
             raise self._misfit(shape, f"{value!r:.200}") from None
         fits = len(array.shape) == len(shape) and all(
             expected in (None, found)
@@ -220,7 +227,8 @@ class _Fit:
 def _array_writer(array: Array, fit: _Fit) -> _Write:
     shape, dtype, scalar = fit.shape, fit.dtype, fit.dtype.type
     constants = {id(constant) for constant in _CONSTANTS}
-    written: list[Any] = [None] * len(array)
+    nothing = object()  # Unlike None, no environment returns it.
+    written: list[Any] = [nothing] * len(array)
 
     def write_scalar(row: Any, value: Any) -> None:
         if value is written[row]:
@@ -231,7 +239,7 @@ def _array_writer(array: Array, fit: _Fit) -> _Write:
             array[row] = value
         else:
             array[row] = fit.conform(value)
-        written[row] = value if id(value) in constants else None
+        written[row] = value if id(value) in constants else nothing
 
     def write(row: Any, value: Any) -> None:
         if type(value) is np.ndarray and value.dtype == dtype and value.shape == shape:

@@ -260,11 +260,17 @@ class _Answer:
         self._request = (index, name, number)
         self._is_answered = False
         self._value: Any = None
+        self._error: errors.WorkerError | None = None
 
     def __call__(self) -> Any:
         if not self._is_answered:
+            try:
+                self._value = self._rows.answer(*self._request)
+            except errors.WorkerError as error:
+                self._error = error
             self._is_answered = True
-            self._value = self._rows.answer(*self._request)
+        if self._error is not None:
+            raise self._error
         return self._value
 
     def __del__(self) -> None:
@@ -301,5 +307,6 @@ def _refuse_change(index: int, old: Description, new: Description) -> None:
         if change is not None or old.batch_size != new.batch_size:
             raise ValueError(
                 f"environment {index} has other specs since it was made anew: "
-                f"{change or f'batch_size {old.batch_size}, now {new.batch_size}'}"
+                f"{change or f'batch_size {old.batch_size}, now {new.batch_size}'} "
+                "Close this batch, and make a new one."
             )

@@ -15,6 +15,7 @@ import struct
 import time
 from typing import Any
 
+from parallel_envs import errors
 from parallel_envs.process import pickling
 
 _LENGTH = struct.Struct("<Q")
@@ -24,9 +25,16 @@ _CHUNK = 1 << 16  # bytes; the first read of a message
 class Channel:
     """One end of a socket pair that carries pickled messages."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, stop: int | None = None) -> None:
+        """Takes over a socket.
+
+        Args:
+            connection: One end of a socket pair.
+            stop: A descriptor; once it is readable, sending waits no longer.
+        """
         connection.setblocking(False)
         self._connection = connection
+        self._stop = stop
         self._inbox: collections.deque[memoryview] = collections.deque()
         self._parts: list[
             bytes
@@ -38,10 +46,10 @@ class Channel:
         self._has_ended = False
 
     @classmethod
-    def pair(cls) -> tuple[Channel, socket.socket]:
+    def pair(cls, stop: int | None = None) -> tuple[Channel, socket.socket]:
         """Returns this process's end, and the socket to hand to the other one."""
         mine, other = socket.socketpair()
-        return cls(mine), other
+        return cls(mine, stop), other
 
     def fileno(self) -> int:
         """Returns the descriptor, which is readable when a message arrives."""
@@ -70,6 +78,7 @@ class Channel:
         Raises:
             TypeError: If `message` cannot be pickled; nothing is sent.
             BrokenPipeError, ConnectionResetError: If the other side is gone.
+            ClosedError: If it was told to stop meanwhile.
             TimeoutError: If `deadline` passed. What is left of the message goes out
                 before the next one, as it does after Ctrl-C.
         """
@@ -120,7 +129,8 @@ class Channel:
         self._connection.close()
 
     def _wait_until_writable(self, deadline: float | None) -> None:
-        events = _wait(self._connection, select.POLLIN | select.POLLOUT, deadline)
+        wanted = select.POLLIN | select.POLLOUT
+        events = _wait(self._connection, wanted, deadline, self._stop)
         if events & select.POLLIN and not self._has_ended:
             self._take_in()
 
@@ -185,11 +195,21 @@ def _read_exactly(connection: socket.socket, size: int) -> bytes:
     return data
 
 
-def _wait(connection: socket.socket, events: int, deadline: float | None) -> int:
+def _wait(
+    connection: socket.socket,
+    wanted: int,
+    deadline: float | None,
+    stop: int | None = None,
+) -> int:
+    """Returns which of the wanted events there are, waiting for one."""
     poller = select.poll()
-    poller.register(connection, events)
+    poller.register(connection, wanted)
+    if stop is not None:
+        poller.register(stop, select.POLLIN)
     left = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
-    ready = poller.poll(left)
-    if not ready:
-        raise TimeoutError("the other side of the channel did not answer in time")
-    return ready[0][1]
+    events = dict(poller.poll(left))
+    if connection.fileno() in events:
+        return events[connection.fileno()]
+    if events:
+        raise errors.ClosedError("the environment is closed.")
+    raise TimeoutError("the other side of the channel did not answer in time")

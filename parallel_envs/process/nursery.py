@@ -223,7 +223,7 @@ def run_forked(
     try:
         os.setsid()
         _forget_handlers()
-        signal.signal(signal.SIGINT, lambda _number, _frame: None)
+        _set_handlers()
         for descriptor in foreign:
             os.close(descriptor)
         null = os.open(os.devnull, os.O_RDONLY)
@@ -235,7 +235,7 @@ def run_forked(
 
 def main(arguments: Sequence[str]) -> None:
     """Runs a nursery in an interpreter of its own; see `command`."""
-    signal.signal(signal.SIGINT, lambda _number, _frame: None)
+    _set_handlers()
     numbers = map(int, arguments[0].split(","))
     connection, caller, is_spawning, num_workers, memory, *bells = numbers
     station = worker.Station(memory, tuple(bells), num_workers)
@@ -302,6 +302,12 @@ def _preload(modules: Sequence[str]) -> str | None:
                 "thread(s), and a fork would copy their locks."
             )
     return None
+
+
+def _set_handlers() -> None:
+    signal.signal(signal.SIGINT, lambda _number, _frame: None)
+    # Where the caller ignores it the kernel reaps children before they are asked for.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
 def _forget_handlers() -> None:

@@ -51,7 +51,7 @@ class PortableProcesses:
         """Starts a worker in each place."""
         surroundings = Surroundings.capture()
         for index in indices:
-            mine, other = channel.Channel.pair()
+            mine, other = channel.Channel.pair(self._watch.stop)
             handle = WorkerHandle(index, mine)
             self.workers[index : index + 1] = [handle]
             with other:
@@ -59,6 +59,10 @@ class PortableProcesses:
             self._children[index] = child
             handle.pid = child.pid
             self._watch.add(mine.fileno(), self._reader(handle))
+
+    def exitcode(self, index: int) -> int | None:
+        """Returns how a dead worker ended."""
+        return self.workers[index].exitcode
 
     def kill(self, indices: Sequence[int]) -> None:
         """Ends workers, and waits until they are gone."""

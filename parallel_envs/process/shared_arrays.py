@@ -57,15 +57,20 @@ class MemoryFile:
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.ENOMEM, errno.EFBIG):
                 raise
-            raise MemoryError(
-                f"expected {size} bytes of shared memory for the batch, but the "
-                "machine does not have them. Use fewer environments, smaller "
-                "observations or shared_memory=False."
-            ) from error
+            raise too_large(size) from error
 
     def map(self, size: int, offset: int = 0) -> mmap.mmap:
-        """Returns `size` bytes at `offset`, shared with all who map them."""
-        return mmap.mmap(self.descriptor, size, offset=offset)
+        """Returns `size` bytes at `offset`, shared with all who map them.
+
+        Raises:
+            MemoryError: If this process may not map as much.
+        """
+        try:
+            return mmap.mmap(self.descriptor, size, offset=offset)
+        except OSError as error:
+            if error.errno != errno.ENOMEM:
+                raise
+            raise too_large(size) from error
 
     def close(self) -> None:
         """Frees the descriptor; what is mapped stays until nothing refers to it."""
@@ -89,6 +94,17 @@ class ArrayLayout:
         """Bytes of the whole block, at least one."""
         return max(1, sum(self._sizes()))
 
+    def new_arrays(self) -> list[npt.NDArray[Any]]:
+        """Returns the arrays in memory of this process alone.
+
+        Raises:
+            MemoryError: If there is not enough.
+        """
+        try:
+            return self.arrays(bytearray(self.size))
+        except (MemoryError, OverflowError) as error:
+            raise too_large(self.size) from error
+
     def arrays(self, buffer: Any) -> list[npt.NDArray[Any]]:
         """Returns the arrays as views of `buffer`, which holds `size` bytes."""
         starts = itertools.accumulate(self._sizes(), initial=0)
@@ -105,6 +121,14 @@ class ArrayLayout:
             _aligned(math.prod(shape) * dtype.itemsize)
             for shape, dtype in zip(self.shapes, self.dtypes, strict=True)
         ]
+
+
+def too_large(size: int) -> MemoryError:
+    """Returns the error for a batch that needs more memory than there is."""
+    return MemoryError(
+        f"expected {size} bytes for the arrays of the batch, but the machine does not "
+        "have them. Use fewer environments or smaller observations."
+    )
 
 
 def _available() -> float:

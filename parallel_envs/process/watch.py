@@ -20,13 +20,17 @@ class Watch:
 
     It belongs to the process that made it, and can be ended from another thread: then,
     and in a child that was forked from the owner, waiting raises ClosedError.
+
+    Attributes:
+        stop: A descriptor that is readable once the watch was ended.
     """
 
     def __init__(self) -> None:
         self._owner = os.getpid()
         self._handlers: dict[int, Callable[[], object]] = {}
         self._is_open = True
-        self.add(self._set_up(), self.check_open)
+        self.stop = self._set_up()
+        self.add(self.stop, self.check_open)
 
     @property
     def is_owned(self) -> bool:

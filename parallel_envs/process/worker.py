@@ -94,7 +94,7 @@ class Attachment:
         if self.offset is None:
             shapes = [(end - first, *shape[1:]) for shape in self.layout.shapes]
             own = shared.ArrayLayout(shapes, self.layout.dtypes)
-            return own.arrays(bytearray(own.size))
+            return own.new_arrays()
         block = memory.map(self.layout.size, self.offset)
         return [array[first:end] for array in self.layout.arrays(block)]
 
@@ -118,6 +118,29 @@ class Station:
     def descriptors(self) -> tuple[int, ...]:
         """All descriptors that a worker has to inherit."""
         return (self.memory, *self.bells)
+
+
+_copies: list[int] = []  # Holds something in a process that was forked from a worker.
+
+
+def leave_if_copy(error: BaseException | None = None) -> None:
+    """Ends the process if an environment forked it from a worker and let it return.
+
+    Such a child would answer, and write into rows, in the name of the worker.
+
+    Args:
+        error: What the child raised.
+    """
+    if not _copies:
+        return
+    if isinstance(error, SystemExit):
+        code = error.code if isinstance(error.code, int) else int(bool(error.code))
+    else:
+        code = 0 if error is None else 1
+        if error is not None:
+            traceback.print_exception(error)
+    _flush()
+    os._exit(code)  # pyright: ignore[reportPrivateUsage]
 
 
 class Worker:
@@ -204,11 +227,14 @@ class Worker:
 
     def _attempt(self, function: Callable[..., Any], *arguments: Any) -> Any:
         try:
-            return function(*arguments)
+            result = function(*arguments)
         # SystemExit and KeyboardInterrupt too: what an environment raises ends
         # neither the worker nor the others that it serves.
         except BaseException as error:
+            leave_if_copy(error)
             return remote_error.RemoteError.of(error)
+        leave_if_copy()
+        return result
 
     def _send(self, kind: str, number: int, value: Any) -> None:
         try:
@@ -270,6 +296,7 @@ def run(
     # An empty handler and not SIG_IGN, which programs that environments start would
     # inherit. Ctrl-C is the parent's business: it tells its workers to close.
     signal.signal(signal.SIGINT, lambda _number, _frame: None)
+    os.register_at_fork(after_in_child=lambda: _copies.append(os.getpid()))
     status = 1
     try:
         Worker(station, index, connection, inherited).serve()
@@ -277,9 +304,7 @@ def run(
     except BaseException:
         traceback.print_exc()  # What is left to fail here has no answer to travel in.
     finally:
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(Exception):  # It may be closed, or None.
-                stream.flush()
+        _flush()
         # Handlers that were registered before the fork are not this process's.
         os._exit(status)  # pyright: ignore[reportPrivateUsage]
 
@@ -294,6 +319,12 @@ def main(arguments: Sequence[str]) -> None:
     if not bells:  # There is no nursery that would end it with its parent.
         threading.Thread(target=_end_with, args=[os.getppid()], daemon=True).start()
     run(station, index, socket.socket(fileno=descriptor))
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):  # It may be closed, or None.
+            stream.flush()
 
 
 def _end_with(parent: int) -> None:

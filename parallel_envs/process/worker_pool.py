@@ -12,13 +12,17 @@ came before is done; then the bells are drained.
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import pickle
+import resource
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy.typing as npt
 
+from parallel_envs import errors
 from parallel_envs.process import doorbell, facilities, pickling
 from parallel_envs.process import shared_arrays as shared
 from parallel_envs.process.portable_processes import PortableProcesses
@@ -29,6 +33,7 @@ from parallel_envs.process.worker_handle import WorkerHandle
 from parallel_envs.process.worker_processes import WorkerProcesses
 
 _GATHER_SECONDS = 0.05  # How long a call that has failed waits for more failures.
+_OTHER_DESCRIPTORS = 16  # What a pool needs beside two for each worker.
 _FAILED_START_SECONDS = 1.0  # For what was made already to be closed.
 
 News = dict[int, Report | RemoteError]
@@ -89,6 +94,7 @@ class WorkerPool:
         self._news: News = {}
         self._bells: tuple[doorbell.Doorbell, doorbell.ControlBlock] | None = None
         size = len(factories)
+        _check_descriptors(size)
         with contextlib.ExitStack() as stack:
             is_portable = facilities.is_portable()
             self._watch = PortableWatch() if is_portable else Watch()
@@ -139,7 +145,7 @@ class WorkerPool:
 
     def exitcode(self, worker: int) -> int | None:
         """Returns how a dead worker ended; None where nobody knows."""
-        return self._processes.workers[worker].exitcode
+        return self._processes.exitcode(worker)
 
     def attach(
         self,
@@ -167,7 +173,7 @@ class WorkerPool:
             Attachment(layout, num_inputs, span, offset) for span in rows
         ]
         if offset is None:
-            arrays = layout.arrays(bytearray(layout.size))
+            arrays = layout.new_arrays()
         else:
             self._memory.reserve(offset + layout.size)
             arrays = layout.arrays(self._memory.map(layout.size, offset))
@@ -186,9 +192,9 @@ class WorkerPool:
         Raises:
             ClosedError: If the pool is closed, or gets closed meanwhile.
         """
+        self.settle()
         assert self._bells is not None, "there is no bell: use ask_round"
         bell, control = self._bells
-        self.settle()
         if self.dead:
             return {}
         self._number += 1
@@ -254,7 +260,7 @@ class WorkerPool:
         while number not in self._answers:
             if worker.is_dead:
                 del self._asked[number]
-                raise WorkerGone(worker.index, worker.exitcode)
+                raise WorkerGone(worker.index, self.exitcode(worker.index))
             self._watch.wait()
         del self._asked[number]
         return _unpickled(self._answers.pop(number))
@@ -330,7 +336,7 @@ class WorkerPool:
         with self._resources:
             for worker in self._processes.workers:
                 # A worker whose channel is full does not read: it is not waited for.
-                with contextlib.suppress(TimeoutError):
+                with contextlib.suppress(TimeoutError, errors.ClosedError):
                     worker.send((0, "close", pickling.dumps(())), time.monotonic())
             self._processes.end(deadline)
         self._bells = None  # What is mapped holds a descriptor.
@@ -404,7 +410,7 @@ class WorkerPool:
         self._watch.check_open()
         worker = self._processes.workers[index]
         if worker.is_dead:
-            raise WorkerGone(index, worker.exitcode)
+            raise WorkerGone(index, self.exitcode(index))
         # By itself, so that a worker can answer even what it cannot read.
         payload = pickling.dumps(arguments)
         self._last_request += 1
@@ -440,6 +446,20 @@ class WorkerPool:
         return bool(self.dead) or any(
             isinstance(news, RemoteError) or news.failures
             for news in self._news.values()
+        )
+
+
+def _check_descriptors(num_workers: int) -> None:
+    """Raises OSError if so many workers need more descriptors than there may be."""
+    wanted = 2 * num_workers + _OTHER_DESCRIPTORS
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken = len(os.listdir("/dev/fd"))
+    if limit != resource.RLIM_INFINITY and taken + wanted > limit:
+        raise OSError(
+            errno.EMFILE,
+            f"{num_workers} workers need {wanted} file descriptors, and {taken} of the "
+            f"{limit} that this process may have are taken. Allow more with "
+            f"`ulimit -n {taken + wanted}`, or use fewer workers (num_workers=)",
         )
 
 

@@ -91,7 +91,7 @@ class WorkerProcesses:
             self._wait_for_nursery()
         surroundings = Surroundings.capture()
         for index in indices:
-            mine, other = channel.Channel.pair()
+            mine, other = channel.Channel.pair(self._watch.stop)
             worker = WorkerHandle(index, mine)
             self.workers[index : index + 1] = [worker]
             with other:
@@ -102,6 +102,22 @@ class WorkerProcesses:
             self._wait_for_nursery()
         for index in indices:
             self._watch_channel(self.workers[index])
+
+    def exitcode(self, index: int) -> int | None:
+        """Returns how a dead worker ended; None where nobody knows.
+
+        The nursery tells it a moment after the death, and is waited for that long.
+        """
+        worker = self.workers[index]
+        deadline = time.monotonic() + _EXITCODE_SECONDS
+        while worker.exitcode is None and self._nursery is not None:
+            left = deadline - time.monotonic()
+            if left <= 0.0 or not is_readable(self._nursery.fileno(), left):
+                break
+            self._read_nursery()
+            if worker.exitcode is None and is_readable(self._nursery.pidfd):
+                self._lose_nursery()
+        return worker.exitcode
 
     def kill(self, indices: Sequence[int]) -> None:
         """Ends workers, and waits until they are gone."""
@@ -198,19 +214,12 @@ class WorkerProcesses:
         self._watch.add(worker.channel.fileno(), read)
 
     def _lose(self, worker: WorkerHandle) -> None:
-        """Notes a death, after reading what the worker still said."""
-        assert worker.pidfd is not None
-        self._watch.remove(worker.pidfd)
+        """Notes a death, and reads what the worker still said."""
+        worker.is_dead = True  # First: Ctrl-C may come at any moment.
         self._read(worker)
         self._watch.remove(worker.channel.fileno())
-        worker.is_dead = True
-        deadline = time.monotonic() + _EXITCODE_SECONDS
-        while worker.exitcode is None and self._nursery is not None:
-            is_gone = is_readable(self._nursery.pidfd)
-            left = deadline - time.monotonic()
-            if not is_readable(self._nursery.fileno(), 0.0 if is_gone else left):
-                break
-            self._read_nursery()
+        if worker.pidfd is not None:
+            self._watch.remove(worker.pidfd)
 
     def _lose_nursery(self) -> None:
         """Ends what a nursery that is gone has left behind."""

@@ -28,6 +28,10 @@ def check(spec: pe.ArraySpec, value: Any, *rows: int, validate: bool = True) -> 
 
 def is_held_by(dtype: np.dtype[Any], value: complex) -> bool:
     """Returns whether a number of Python stays in `dtype`; floats may round."""
+    if isinstance(value, int) and dtype.kind in "fc":
+        with np.errstate(over="ignore"):
+            cast = np.array(value).astype(dtype).real.item()
+        return math.isfinite(cast) and int(cast) == value
     if dtype.kind == "c":
         return True
     if isinstance(value, complex):

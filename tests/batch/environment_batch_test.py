@@ -676,3 +676,108 @@ def test_what_is_no_list_is_named(env: EnvironmentBatch, wrong: Any) -> None:
         env.set_attr("length", wrong)
     with pytest.raises(TypeError, match="set_state: state: expected a list"):
         env.set_state(wrong)
+
+
+def test_none_is_no_scalar_whatever_was_there_before(make: Make) -> None:
+    class Forgetting(environments.Counting):
+        """Returns a reward of None in its second step."""
+
+        def _step(self, action: Any) -> ts.TimeStep:
+            time_step = super()._step(action)
+            return time_step._replace(reward=None) if self.t == 2 else time_step
+
+    with make([Forgetting] * 2) as batch:
+        batch.reset()
+        batch.step(zeros(2))
+
+        with pytest.raises(pe.WorkerError, match="environment 0: reward does not fit"):
+            batch.step(zeros(2))
+
+
+def test_infos_are_snapshots(make: Make) -> None:
+    class Reusing(environments.Counting):
+        """Writes into one dict, and hands out that one."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.info: dict[str, int] = {}
+
+        def get_info(self) -> dict[str, int]:
+            self.info["t"] = self.t
+            return self.info
+
+    with make([Reusing] * 2) as batch:
+        batch.reset()
+        infos = batch.get_info()
+        batch.step(zeros(2))
+        batch.get_info()
+
+    assert infos == [{"t": 0}] * 2
+
+
+@pytest.mark.parametrize(
+    "picture", [None, np.zeros((4, 4, 3)), [np.zeros((4, 4, 3), np.uint8)] * 2, "x"]
+)
+def test_what_is_no_picture_is_refused(make: Make, picture: Any) -> None:
+    class Drawing(environments.Counting):
+        def render(self, mode: str = "rgb_array") -> Any:
+            return picture
+
+    with (
+        make([Drawing] * 2) as batch,
+        pytest.raises(ValueError, match="environment 0: expected a picture"),
+    ):
+        batch.render()
+
+
+def test_pictures_of_different_sizes_are_refused(make: Make) -> None:
+    constructors = [
+        functools.partial(environments.Image, 0, 9, size, 4) for size in (4, 5)
+    ]
+
+    with (
+        make(constructors[:1]) as one,
+        make([constructors[0], lambda: Larger()]) as batch,
+    ):
+        assert one.render().shape == (1, 4, 4, 3)
+        with pytest.raises(
+            ValueError, match=r"environment 1: .*shape \(4, 4, 3\), got uint8 of .*\(5"
+        ):
+            batch.render()
+
+
+class Larger(environments.Image):
+    """Says its pictures are 4 by 4, and renders larger ones."""
+
+    def __init__(self) -> None:
+        super().__init__(1, 9, 4, 4)
+
+    def render(self, mode: str = "rgb_array") -> Any:
+        return np.zeros((5, 4, 3), np.uint8)
+
+
+def test_masked_values_are_refused(env: EnvironmentBatch) -> None:
+    env.reset()
+
+    with pytest.raises(ValueError, match="masked"):
+        env.step(np.ma.MaskedArray(zeros(), [True, False, False]))
+    env.step(np.ma.MaskedArray(zeros(), False))
+
+
+def test_an_integer_that_a_float_cannot_hold_is_refused(make: Make) -> None:
+    with make([environments.Nested] * 2) as batch:
+        batch.reset()
+
+        with pytest.raises(ValueError, match=r"action\['move'\].*16777217"):
+            batch.step({"move": np.full((2, 2), 2**24 + 1), "jump": [False, False]})
+
+
+def test_a_promise_that_failed_fails_again() -> None:
+    for num_workers in (0, 1):
+        with pe.ParallelPyEnvironment(
+            [environments.Counting], num_workers=num_workers
+        ) as batch:
+            promise = batch.envs[0].call("nonsense")
+            for _ in range(2):
+                with pytest.raises(AttributeError, match="nonsense"):
+                    promise()

@@ -145,5 +145,5 @@ def test_memory_that_cannot_be_had_is_an_error_and_not_a_signal() -> None:
     with spawn.Pool(1) as pool:
         outcome = pool.apply_async(reserve_beyond, (1 << 20, 1 << 21))
 
-        with pytest.raises(MemoryError, match="expected 2097152 bytes of shared mem"):
+        with pytest.raises(MemoryError, match="expected 2097152 bytes for the arrays"):
             outcome.get(30)

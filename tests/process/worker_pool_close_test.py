@@ -8,14 +8,17 @@ import os
 import pathlib
 import resource
 import signal
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from parallel_envs import errors
+from parallel_envs.process import worker_pool
 from parallel_envs.process.worker_pool import WorkerPool
 from parallel_envs.process.worker_processes import NurseryError
 from tests.process import servants
@@ -228,8 +231,31 @@ def test_a_forked_child_cannot_use_the_pool_and_its_exit_touches_nothing() -> No
         assert sums.tolist() == [1, 1]
 
 
-def test_a_pool_without_descriptors_to_spare_leaves_nothing() -> None:
+def test_too_few_descriptors_are_told_before_any_process_is_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _, hard = limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    monkeypatch.setattr(subprocess.Popen, "__init__", _refuse_to_start)
+    monkeypatch.setattr(subprocess.Popen, "__del__", print)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        with pytest.raises(
+            OSError, match=r"200 workers need 416 file descr.*256.*`ulimit -n \d+`"
+        ):
+            WorkerPool([factory(Adder)] * 200)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def _refuse_to_start(*_: Any, **__: Any) -> None:
+    raise AssertionError("a process was started")
+
+
+def test_a_pool_without_descriptors_to_spare_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Whatever the last thing was that could be opened."""
+    monkeypatch.setattr(worker_pool, "_check_descriptors", print)
     factories = [factory(Adder)] * 3
     _, hard = limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     before = descriptors()
