@@ -30,7 +30,7 @@ def is_held_by(dtype: np.dtype[Any], value: complex) -> bool:
     """Returns whether a number of Python stays in `dtype`; floats may round."""
     if isinstance(value, int) and dtype.kind in "fc":
         with np.errstate(over="ignore"):
-            cast = np.array(value).astype(dtype).real.item()
+            cast = float(np.real(np.array(value).astype(dtype)))
         return math.isfinite(cast) and int(cast) == value
     if dtype.kind == "c":
         return True
