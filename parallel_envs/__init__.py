@@ -26,6 +26,7 @@ from parallel_envs.batched_py_environment import (
 from parallel_envs.errors import ClosedError as ClosedError
 from parallel_envs.errors import WorkerDiedError as WorkerDiedError
 from parallel_envs.errors import WorkerError as WorkerError
+from parallel_envs.errors import WorkerTimeoutError as WorkerTimeoutError
 from parallel_envs.parallel_py_environment import (
     ParallelPyEnvironment as ParallelPyEnvironment,
 )
