@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
-import select
 import signal
 import socket
 import subprocess
@@ -16,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from parallel_envs.process import nursery, surroundings, worker
+from parallel_envs.process.watch import is_readable
 
 _END_SECONDS = 2.0
 
@@ -100,7 +100,7 @@ class NurseryHandle:
             # One that was stopped has yet to end what the workers started.
             signal.pidfd_send_signal(self.pidfd, signal.SIGCONT)
         self._connection.close()
-        if not _has_ended(self.pidfd, _END_SECONDS):
+        if not is_readable(self.pidfd, _END_SECONDS):
             signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
         os.close(self.pidfd)
         if self._process is not None:
@@ -162,9 +162,3 @@ def _execute(
         start_new_session=True,  # Ctrl-C in a terminal is not meant for it.
         env=surroundings.with_single_threads(os.environ),
     )
-
-
-def _has_ended(pidfd: int, seconds: float) -> bool:
-    poller = select.poll()
-    poller.register(pidfd, select.POLLIN)
-    return bool(poller.poll(seconds * 1000))
