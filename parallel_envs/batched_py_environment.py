@@ -37,10 +37,13 @@ class BatchedPyEnvironment(EnvironmentBatch):
         def make_rows() -> LocalRows:
             workers = min(len(self._environments), 4 * (os.cpu_count() or 1))
             threads = futures.ThreadPoolExecutor(workers) if multithreading else None
-            rows = EnvironmentRows(self._environments, validate=True, threads=threads)
-            return LocalRows(rows, threads)
+            return LocalRows(
+                EnvironmentRows.holding(self._environments, threads), threads
+            )
 
-        super().__init__(make_rows, validate=True)
+        super().__init__(
+            make_rows, num_constructors=len(self._environments), validate=True
+        )
 
     @property
     def envs(self) -> list[PyEnvironment]:

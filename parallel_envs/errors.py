@@ -7,6 +7,7 @@ survives pickling, and builds its text only when it is read.
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Sequence
 
@@ -91,18 +92,13 @@ class WorkerTimeoutError(WorkerError, TimeoutError):
     """An environment did not answer in time."""
 
 
-def merged(failures: Sequence[WorkerError]) -> WorkerError:
-    """Returns one error that names the rows of all; in all else it is the first."""
-    first = failures[0]
-    error = type(first)(
-        [index for failure in failures for index in failure.indices],
-        first.doing,
-        [detail for failure in failures for detail in failure.details],
-        exitcode=first.exitcode,
-        remote_traceback=first.remote_traceback,
-    )
-    error.__cause__ = first.__cause__
-    return error
+def check_owner(owner: int) -> None:
+    """Raises ClosedError unless this is the process with the id `owner`."""
+    if os.getpid() != owner:
+        raise ClosedError(
+            "the environment belongs to the process that made it, and this is a fork "
+            "of that process: make a new environment here."
+        )
 
 
 def _named(rows: Sequence[int]) -> str:

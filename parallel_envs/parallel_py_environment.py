@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import math
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from parallel_envs.batch.environment_batch import EnvironmentBatch
 from parallel_envs.batch.environment_handle import EnvironmentHandle
-from parallel_envs.batch.environment_rows import Factory
+from parallel_envs.batch.environment_rows import EnvironmentRows
 from parallel_envs.batch.local_rows import LocalRows
 from parallel_envs.batch.row_server import RowServer
 from parallel_envs.batch.worker_rows import WorkerRows
@@ -47,6 +50,10 @@ class ParallelPyEnvironment(EnvironmentBatch):
         shared_memory: bool = True,
         context: str | None = None,
         preload: Sequence[str] = (),
+        start_timeout: float | None = None,
+        step_timeout: float | None = None,
+        max_restarts: int = 0,
+        base_seed: int | None = None,
         validate: bool = True,
     ) -> None:
         """Makes the environments, each in its worker, and waits until all are there.
@@ -69,6 +76,19 @@ class ParallelPyEnvironment(EnvironmentBatch):
             preload: Names of modules that the clean process imports before it forks,
                 so that workers need not. They must not start threads. Without effect
                 where there is no such process: elsewhere than on Linux.
+            start_timeout: Seconds that one constructor may take, from its own start;
+                None for as long as it likes. A process that takes longer is killed.
+            step_timeout: Seconds that one environment may take for a step, a reset, or
+                a method that is asked for by name, from when it reaches its worker.
+            max_restarts: How many failures of one environment are repaired, be it that
+                its process dies, that it is late, or that it raises: the row then says
+                LAST with reward 0, discount 1.0 and the last observation once more, and
+                in the next step FIRST, of a new environment. A failure in a reset gives
+                that FIRST directly. See `failures`, and `get_info`.
+            base_seed: Seeds all rows before the first reset, as `seed(base_seed)` does;
+                where a row has no `seed` that is no error. The global generators of
+                `random` and `numpy.random` in a worker are seeded from it, too, before
+                each constructor runs.
             validate: False checks only structure and shape of actions, and casts what
                 environments return.
 
@@ -91,10 +111,17 @@ class ParallelPyEnvironment(EnvironmentBatch):
         workers = _checked_num_workers(num_workers, len(constructors))
         _check_context(context, workers)
         modules = _checked_preload(preload, context, workers)
+        for name, seconds in {
+            "start_timeout": start_timeout,
+            "step_timeout": step_timeout,
+        }.items():
+            _check_timeout(name, seconds, workers)
+        restarts = _checked_integer("max_restarts", max_restarts)
+        seed = None if base_seed is None else _checked_integer("base_seed", base_seed)
 
         def make_rows() -> RowServer:
             if workers == 0:
-                return LocalRows(Factory(constructors, 0, validate)())
+                return LocalRows(EnvironmentRows(constructors, validate=validate))
             return WorkerRows(
                 constructors,
                 num_workers=workers,
@@ -104,9 +131,18 @@ class ParallelPyEnvironment(EnvironmentBatch):
                 blocking=blocking,
                 shared_memory=shared_memory,
                 validate=validate,
+                start_timeout=start_timeout,
+                step_timeout=step_timeout,
+                wait_for_all=restarts > 0,
             )
 
-        super().__init__(make_rows, validate=validate)
+        super().__init__(
+            make_rows,
+            num_constructors=len(constructors),
+            validate=validate,
+            max_restarts=restarts,
+            base_seed=seed,
+        )
 
     @property
     def envs(self) -> list[EnvironmentHandle]:
@@ -139,6 +175,7 @@ class ParallelPyEnvironment(EnvironmentBatch):
     def _ask_one(self, index: int, name: str, *arguments: Any) -> Callable[[], Any]:
         self._rows.check_open()
         with self._lock:
+            self._repair.complete()
             promise = self._rows.ask(index, name, *arguments)
 
         def answer() -> Any:
@@ -178,13 +215,35 @@ def _check_bool(name: str, value: Any) -> None:
 def _checked_num_workers(num_workers: Any, num_constructors: int) -> int:
     if num_workers is None:
         return num_constructors
-    if isinstance(num_workers, bool) or not hasattr(num_workers, "__index__"):
+    return min(
+        _checked_integer("num_workers", num_workers, "None or "), num_constructors
+    )
+
+
+def _checked_integer(name: str, value: Any, besides: str = "") -> int:
+    if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
         raise TypeError(
-            f"num_workers: expected None or an int of at least 0, got {num_workers!r}."
+            f"{name}: expected {besides}an int of at least 0, got {value!r}."
         )
-    if num_workers < 0:
-        raise ValueError(f"num_workers: expected at least 0, got {num_workers}.")
-    return min(int(num_workers), num_constructors)
+    if value < 0:
+        raise ValueError(f"{name}: expected at least 0, got {value}.")
+    return int(value)
+
+
+def _check_timeout(name: str, seconds: Any, num_workers: int) -> None:
+    if seconds is None:
+        return
+    if isinstance(seconds, (bool, np.bool_)) or not isinstance(
+        seconds, (int, float, np.integer, np.floating)
+    ):
+        raise TypeError(f"{name}: expected None or seconds, got {seconds!r}.")
+    if not 0 < seconds < math.inf:
+        raise ValueError(f"{name}: expected seconds above 0, got {seconds}.")
+    if num_workers == 0:
+        raise ValueError(
+            f"{name}: expected None, since num_workers=0 starts no process that could "
+            f"be ended, got {seconds}."
+        )
 
 
 def _check_context(context: Any, num_workers: int) -> None:

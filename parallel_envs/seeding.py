@@ -37,6 +37,20 @@ def spread_seeds(base: int, n: int) -> list[int]:
     return seeds[:n]
 
 
+def derive_seed(seed: int, n: int) -> int:
+    """Returns the seed below 2**32 of the `n`-th descendant of what `seed` was for.
+
+    Always the same for the same arguments; descendants have nothing to do with each
+    other, nor with what `spread_seeds(seed, ...)` gives (numpy.random.SeedSequence).
+
+    Raises:
+        TypeError: If an argument is not an integer.
+        ValueError: If one is below 0.
+    """
+    seed, n = _integer("seed", seed), _integer("n", n)
+    return int(np.random.SeedSequence(seed, spawn_key=(n,)).generate_state(1)[0])
+
+
 def _integer(name: str, value: int) -> int:
     if isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name}: expected an integer, got {value!r}.")

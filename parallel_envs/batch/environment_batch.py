@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import functools
+import contextlib
 import os
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -17,13 +17,10 @@ from parallel_envs import time_step as ts
 from parallel_envs.batch import agreement
 from parallel_envs.batch.action_writer import ActionWriter
 from parallel_envs.batch.environment_rows import Command
-from parallel_envs.batch.row_server import (
-    Outcome,
-    Promise,
-    RowServer,
-    error_of,
-    first_rows,
-)
+from parallel_envs.batch.failure_record import FailureRecord
+from parallel_envs.batch.lineage import Lineage
+from parallel_envs.batch.repair import Repair
+from parallel_envs.batch.row_server import RowServer, first_rows
 from parallel_envs.batch.row_writer import TimeStepStructure, split_variable
 from parallel_envs.process.shared_arrays import ArrayLayout
 from parallel_envs.py_environment import PyEnvironment
@@ -41,12 +38,23 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
     # What a time step is made of: TF-Agents' class, where the batch is one of theirs.
     _time_step_type: Callable[..., ts.TimeStep] = ts.TimeStep
 
-    def __init__(self, make_rows: Callable[[], RowServer], *, validate: bool) -> None:
+    def __init__(
+        self,
+        make_rows: Callable[[], RowServer],
+        *,
+        num_constructors: int,
+        validate: bool,
+        max_restarts: int = 0,
+        base_seed: int | None = None,
+    ) -> None:
         """Makes the environments and agrees on their specs.
 
         Args:
             make_rows: Makes what steps the rows; closed with this object.
+            num_constructors: How many environments it has.
             validate: False checks structure and shape of actions only.
+            max_restarts: As in `ParallelPyEnvironment`.
+            base_seed: As in `ParallelPyEnvironment`.
 
         Raises:
             ValueError: If the environments' specs differ, naming row and path.
@@ -58,8 +66,18 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
         self._has_failed = False
         self._rows = make_rows()
         self._finalizer = weakref.finalize(self, self._rows.close)
+        self._lineage = Lineage(
+            base_seed,
+            num_constructors,
+            # Those of this process are the caller's own business.
+            seeds_globals=self._rows.has_processes,
+        )
+        self._repair = Repair(self._rows, self._lineage, max_restarts)
         try:
+            self._repair.make_missing()
             self._lay_out(validate)
+            if base_seed is not None:
+                self._seed_first_lives(base_seed)
         except BaseException:
             self._finalizer()
             raise
@@ -73,6 +91,15 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
     def batch_size(self) -> int:
         """The number of rows, B."""
         return self._firsts[-1]
+
+    @property
+    def failures(self) -> tuple[FailureRecord, ...]:
+        """What has gone wrong with environments so far, in the order it was told.
+
+        Also what was raised and not repaired; what failed in a method that was asked
+        for by name is raised only.
+        """
+        return tuple(self._repair.failures)
 
     def observation_spec(self) -> nest.Nest:
         """Returns the nest of specs of one row's observation."""
@@ -150,12 +177,11 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
             ValueError: If a list has another length than B.
             WorkerNotImplementedError: If an environment has no `seed`.
         """
-        seeds = self._seeds(seed)
-        own = [
-            seeds[first:end] if self._is_batched(index) else seeds[first]
-            for index, (first, end) in enumerate(self._spans)
-        ]
-        return self._by_row(self._ask_all("seed", [(each,) for each in own]))
+        own = self._own_seeds(seed)
+        answers = self._ask_all("seed", [(each,) for each in own])
+        for index, each in enumerate(own):
+            self._lineage.note_seed(index, each)
+        return self._by_row(answers)
 
     def render(self, mode: str = "rgb_array") -> npt.NDArray[Any]:
         """Returns a picture of every row, uint8 `[B, H, W, 3]`.
@@ -177,9 +203,27 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
     def get_info(self) -> list[Any]:
         """Returns for each row what it says of its last step; `{}` where nothing.
 
-        It is asked for now, so it costs nothing at each step.
+        It is asked for now, so it costs nothing at each step. The info of a row that
+        owes its last step to a failure that was repaired has `crashed`, which is True.
         """
-        return self._by_row(self._ask_all("get_info", [()] * len(self._spans)))
+        self._rows.check_open()
+        with self._lock:
+            lost, crashed = self._repair.lost, self._repair.crashed
+            asked: dict[int, tuple[Any, ...]] = {
+                index: ()
+                for index, (first, end) in enumerate(self._spans)
+                if not lost.issuperset(range(first, end))
+            }
+            # Those that are being made anew are not asked, and so not waited for.
+            answers = self._rows.ask_all("get_info", asked)
+        infos: list[Any] = [{}] * len(self._spans)
+        for index, info in zip(asked, answers, strict=True):
+            infos[index] = info
+        infos = self._by_row(infos)
+        for row in crashed:
+            own: Any = infos[row] if isinstance(infos[row], dict) else {}
+            infos[row] = {"crashed": True} if row in lost else {**own, "crashed": True}
+        return infos
 
     def get_state(self) -> list[Any]:
         """Returns the state of each constructor's environment."""
@@ -260,7 +304,7 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
         )
 
     def _reset(self) -> ts.TimeStep:
-        self._rows.revive()
+        self._repair.make_missing()
         return self._round(Command.RESET, None)
 
     def _step(self, action: nest.Nest) -> ts.TimeStep:
@@ -291,59 +335,44 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
             self._action_spec, arrays[: len(inputs)], num_rows, validate=validate
         )
         self._outputs = arrays[len(inputs) :]
+        self._repair.lay_out(self._structure, self._take)
 
     def _round(
         self, command: Command, extras: dict[int, list[Any]] | None
     ) -> ts.TimeStep:
         # Set before, so that an interrupt, which leaves rows behind, counts as well.
         self._has_failed = True
-        outcome = self._rows.round(command, extras)
-        if outcome is not None and outcome.failures:
-            raise error_of(outcome.failures)
+        leaves = self._repair.round(command, extras)
         self._has_failed = False
-        time_step = self._current_time_step = self._take(outcome)
+        time_step = self._structure.pack(leaves, self._time_step_type)
+        self._current_time_step = time_step
         return time_step
 
-    def _take(self, outcome: Outcome | None) -> ts.TimeStep:
+    def _take(self, extras: dict[int, list[Any]]) -> list[Any]:
         """Returns copies: what is in the arrays is overwritten by the next round."""
-        leaves = [array.copy() for array in self._outputs]
-        if outcome is not None and outcome.extras:
-            for position in self._structure.variable:
-                leaves.insert(position, outcome.extras[position])  # pyright: ignore[reportArgumentType]
-        return self._structure.pack(leaves, self._time_step_type)
+        leaves: list[Any] = [array.copy() for array in self._outputs]
+        for position in self._structure.variable:
+            leaves.insert(position, extras[position])
+        return leaves
 
     def _ask_all(self, name: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Asks the environment of each constructor, and returns the answers.
+        """Asks the environment of each constructor, and returns the answers."""
+        return self._ask_some(name, dict(enumerate(arguments)))
 
-        All are asked before the first is waited for, and all failures are told.
-        """
+    def _ask_some(
+        self, name: str, arguments: Mapping[int, tuple[Any, ...]]
+    ) -> list[Any]:
         self._rows.check_open()
-        answers: list[Any] = []
-        failed: list[errors.WorkerError] = []
         with self._lock:
-            for promise in self._promises(name, arguments):
-                try:
-                    answers.append(promise())
-                except errors.WorkerError as error:
-                    failed.append(error)
-        if failed:
-            merged = errors.merged(failed)
-            raise merged from merged.__cause__
-        return answers
+            self._repair.complete()
+            return self._rows.ask_all(name, arguments)
 
-    def _promises(
-        self, name: str, arguments: Sequence[tuple[Any, ...]]
-    ) -> list[Promise]:
-        promises: list[Promise] = []
-        for index, own in enumerate(arguments):
-            try:
-                promises.append(self._rows.ask(index, name, *own))
-            except errors.WorkerError as error:
-                promises.append(functools.partial(_raise, error))
-            except TypeError as error:
-                what = f"{name}({own[0]!r})" if own else name
-                raise TypeError(f"{what}: row {index}: {error}") from None
-        return promises
+    def _seed_first_lives(self, base_seed: int) -> None:
+        """Seeds the rows of environments that can be seeded."""
+        for index, seed in enumerate(self._own_seeds(base_seed)):
+            with contextlib.suppress(NotImplementedError):
+                self._rows.ask_all("seed", {index: (seed,)})
+            self._lineage.note_seed(index, seed)
 
     def _by_row(self, answers: Sequence[Any]) -> list[Any]:
         """Returns one entry for each row: a batched environment answers for many."""
@@ -361,6 +390,14 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
 
     def _is_batched(self, index: int) -> bool:
         return self._rows.descriptions[index].batch_size is not None
+
+    def _own_seeds(self, seed: Sequence[Any] | int | None) -> list[Any]:
+        """Returns what each constructor's environment is seeded with."""
+        seeds = self._seeds(seed)
+        return [
+            seeds[first:end] if self._is_batched(index) else seeds[first]
+            for index, (first, end) in enumerate(self._spans)
+        ]
 
     def _seeds(self, seed: Sequence[Any] | int | None) -> list[Any]:
         if seed is None:
@@ -422,7 +459,3 @@ def _is_one_for_each(answer: Any, count: int) -> bool:
 
 def _length(sequence: Any) -> int:
     return len(sequence)
-
-
-def _raise(error: Exception) -> Any:
-    raise error

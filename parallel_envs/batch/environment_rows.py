@@ -6,15 +6,19 @@ both give the same to the bit.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
+import functools
 import importlib
 import inspect
 import logging
-from collections.abc import Callable, Iterable, Sequence
+import random
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent import futures
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from parallel_envs import time_step as ts
@@ -24,8 +28,10 @@ from parallel_envs.batch.row_writer import (
     TimeStepStructure,
     split_variable,
 )
+from parallel_envs.process.control_block import Progress
 from parallel_envs.process.remote_error import RemoteError
 from parallel_envs.process.worker import Report, leave_if_copy
+from parallel_envs.process.worker_handle import WorkerGone
 from parallel_envs.py_environment import PyEnvironment
 from parallel_envs.specs import nest
 
@@ -36,10 +42,11 @@ Constructor = Callable[[], Any]
 
 
 class Command(enum.IntEnum):
-    """What a round asks of every row."""
+    """What a round asks of the rows."""
 
     STEP = 0
     RESET = 1
+    START = 2  # Of some rows: those of new environments that are to start at once.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,15 +84,22 @@ class Failure:
         rows: Rows it concerns, counted from the first one served here; in
             construction, the position of the constructor.
         doing: What was asked of them.
-        error: The exception.
+        error: The exception, or what is known of a process that is gone.
+        culprit: The row at which the process was when it was lost, if that is none of
+            `rows`.
     """
 
     def __init__(
-        self, rows: Sequence[int], doing: str, error: BaseException | RemoteError
+        self,
+        rows: Sequence[int],
+        doing: str,
+        error: BaseException | RemoteError | WorkerGone,
+        culprit: int | None = None,
     ) -> None:
         self.rows = tuple(rows)
         self.doing = doing
         self.error = error
+        self.culprit = culprit
 
     @property
     def is_misfit(self) -> bool:
@@ -97,13 +111,14 @@ class Failure:
         """The exception itself; None where it could not travel."""
         if isinstance(self.error, RemoteError):
             return self.error.rebuild()
-        return self.error
+        return self.error if isinstance(self.error, BaseException) else None
 
     @property
     def told(self) -> RemoteError:
         """The exception as text."""
         if isinstance(self.error, RemoteError):
             return self.error
+        assert isinstance(self.error, BaseException), "a loss has a text of its own"
         return RemoteError.of(self.error)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -111,69 +126,133 @@ class Failure:
 
 
 @dataclasses.dataclass(frozen=True)
+class Birth:
+    """What is decided for an environment before it is made.
+
+    Attributes:
+        global_seed: What the global generators of a worker's process get before the
+            constructor runs; None leaves them alone.
+        seeds: What the environment's `seed` gets, in a list of one, right after; empty
+            where it is not called.
+    """
+
+    global_seed: int | None = None
+    seeds: tuple[Any, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
 class Factory:
-    """Makes the environments of one worker.
+    """Makes the environments of one worker; a `ServantFactory`.
 
     Attributes:
         constructors: Called in order, in the process that will step the environments.
         first: Position of the first of them among all constructors.
         validate: As in `RowWriter`.
+        is_timed: Whether each environment has a time limit of its own.
     """
 
     constructors: tuple[Constructor, ...]
     first: int
     validate: bool
+    is_timed: bool = False
 
-    def __call__(self) -> EnvironmentRows:
+    def __call__(self, progress: Progress, births: Sequence[Birth]) -> EnvironmentRows:
         """Returns the environments; a failure to make one is told by `introduction`."""
-        environments: list[PyEnvironment] = []
-        for position, constructor in enumerate(self.constructors, self.first):
-            try:
-                env = as_py_environment(constructor())
-                Description.of(env)
-                environments.append(env)
-            except (Exception, SystemExit) as error:
-                failure = Failure([position], "construction", error)
-                rows = EnvironmentRows(environments, validate=self.validate)
-                rows.close_quietly()
-                rows.failure = failure
-                return rows
-        return EnvironmentRows(environments, validate=self.validate)
+        rows = EnvironmentRows(
+            self.constructors,
+            validate=self.validate,
+            first=self.first,
+            progress=progress,
+            is_timed=self.is_timed,
+        )
+        rows.renew((), births)
+        return rows
 
 
 class EnvironmentRows:
-    """Serves environments through rows of arrays; a `Servant`.
-
-    Attributes:
-        environments: In the order of their rows.
-        failure: Why they could not be made, or None.
-    """
+    """Serves environments through rows of arrays; a `Servant`."""
 
     def __init__(
         self,
-        environments: Sequence[PyEnvironment],
+        constructors: Sequence[Constructor],
         *,
         validate: bool,
+        first: int = 0,
+        progress: Progress | None = None,
+        is_timed: bool = False,
         threads: futures.Executor | None = None,
     ) -> None:
-        """Takes over environments.
+        """Makes nothing yet: `renew` does.
 
         Args:
-            environments: They are closed with this object.
+            constructors: One for each environment, which is closed with this object.
             validate: As in `RowWriter`.
+            first: Position of the first constructor among all.
+            progress: Where to note which environment is being used.
+            is_timed: Whether to note as well when each began.
             threads: Steps environments at the same time where given.
         """
-        self.environments = list(environments)
-        self.failure: Failure | None = None
+        self._constructors = constructors
+        self._first = first
+        self._environments: list[PyEnvironment | None]
+        self._environments = [None] * len(constructors)
+        self._failure: Failure | None = None
         self._validate = validate
+        self._begin = _nowhere if progress is None else progress.begin
+        self._note = progress and (progress.begin if is_timed else progress.note)
         self._map: Callable[..., Iterable[Failure | None]]
         self._map = map if threads is None else threads.map
         self._slots: list[_Slot] = []
+        self._writer: RowWriter | None = None
+
+    @classmethod
+    def holding(
+        cls,
+        environments: Sequence[PyEnvironment],
+        threads: futures.Executor | None = None,
+    ) -> EnvironmentRows:
+        """Returns what serves environments that are there already."""
+        rows = cls([lambda: None] * len(environments), validate=True, threads=threads)
+        rows._environments[:] = environments
+        return rows
+
+    @property
+    def missing(self) -> list[int]:
+        """Positions of the environments that are not there."""
+        return [n for n, env in enumerate(self._environments) if env is None]
+
+    @property
+    def environments(self) -> list[PyEnvironment]:
+        """Those that are there, in the order of their rows."""
+        return [env for env in self._environments if env is not None]
+
+    def renew(
+        self, discarded: Iterable[int], births: Sequence[Birth]
+    ) -> list[Description] | Report:
+        """Closes environments, and makes all that are then missing, up to a failure.
+
+        Args:
+            discarded: Positions here of environments to close.
+            births: One for each constructor.
+
+        Returns:
+            As `introduction`.
+        """
+        for position in discarded:
+            self._discard(position)
+        self._failure = None
+        for position, birth in enumerate(births):
+            if self._environments[position] is None:
+                self._begin(position)
+                self._failure = self._make(position, birth)
+            if self._failure is not None:
+                break
+        return self.introduction()
 
     def introduction(self) -> list[Description] | Report:
         """Returns a description of each environment, or why there are none."""
-        if self.failure is not None:
-            return Report((self.failure,))
+        if self._failure is not None:
+            return Report((self._failure,))
         return [Description.of(env) for env in self.environments]
 
     def attach(self, inputs: list[Array], outputs: list[Array]) -> None:
@@ -183,11 +262,11 @@ class EnvironmentRows:
         structure = TimeStepStructure(descriptions[0].time_step_spec)
         self._actions = _Actions(descriptions[0].action_spec, inputs)
         self._writer = RowWriter(structure, outputs, num_rows, validate=self._validate)
-        self._slots, first = [], 0
-        for env, description in zip(self.environments, descriptions, strict=True):
+        first = 0
+        for position, description in enumerate(descriptions):
             rows = slice(first, first + description.num_rows)
-            is_batched = description.batch_size is not None
-            self._slots.append(_Slot(env, rows, is_batched, self._writer))
+            self._slots.append(_Slot(rows, description.batch_size is not None))
+            self._fill(position)
             first = rows.stop
 
     def round(self, command: int, extras: Any = None) -> Report | None:
@@ -195,24 +274,34 @@ class EnvironmentRows:
 
         Args:
             command: A `Command`.
-            extras: For each variable leaf of the action, by position, one value a row.
+            extras: For a step, for each variable leaf of the action, by position, one
+                value a row. For a start, the positions here of the environments, and
+                whether the next step is to reset each once more.
 
         Returns:
             A report with a `Failure` for each environment that failed, and with the
             values of variable leaves; None where there is neither.
         """
-        if command == Command.RESET:
-            failures = tuple(filter(None, self._map(_Slot.reset, self._slots)))
-        else:
+        assert self._writer is not None, "a round before the arrays were attached"
+        if command == Command.STEP:
             actions = self._actions.of(self._slots, extras)
             failures = tuple(filter(None, self._map(_Slot.step, self._slots, actions)))
-        extras = self._writer.take_extras()
-        return Report(failures, extras) if failures or extras else None
+        elif command == Command.RESET:
+            failures = tuple(filter(None, self._map(_Slot.reset, self._slots)))
+        else:
+            slots: list[tuple[int, bool]] = extras
+            started = [self._slots[slot].start(twice) for slot, twice in slots]
+            failures = tuple(filter(None, started))
+        values = self._writer.take_extras()
+        return Report(failures, values) if failures or values else None
 
     def request(self, name: str, *arguments: Any) -> Any:
-        """Does what a method of `requests.py` says, on one environment."""
-        index, *rest = arguments
-        return _REQUESTS[name](self.environments[index], *rest)
+        """Does what is asked for by name, most of it on one environment."""
+        if name == "renew":
+            return self.renew(*arguments)
+        position, *rest = arguments
+        self._begin(position)
+        return _REQUESTS[name](self._environments[position], *rest)
 
     def close(self) -> None:
         """Closes every environment, also if one of them raises.
@@ -226,31 +315,71 @@ class EnvironmentRows:
                 env.close()
             except (Exception, SystemExit) as error:
                 errors.append(error)
-        self.environments.clear()
+        self._environments = [None] * len(self._constructors)
         if errors:
             raise errors[0]
 
     def close_quietly(self) -> None:
         """Closes every environment; what is raised is logged."""
-        try:
+        with _logged("close()"):
             self.close()
-        except (Exception, SystemExit):
-            _LOGGER.warning("An environment raised in close().", exc_info=True)
+
+    def _make(self, position: int, birth: Birth) -> Failure | None:
+        if birth.global_seed is not None:
+            random.seed(birth.global_seed)
+            np.random.seed(birth.global_seed)
+        try:
+            env = as_py_environment(self._constructors[position]())
+            Description.of(env)
+            for seed in birth.seeds:
+                with contextlib.suppress(NotImplementedError):
+                    env.seed(seed)
+        except (Exception, SystemExit) as error:
+            leave_if_copy(error)
+            return Failure([self._first + position], "construction", error)
+        self._environments[position] = env
+        if self._slots:
+            self._fill(position)
+        return None
+
+    def _discard(self, position: int) -> None:
+        env, self._environments[position] = self._environments[position], None
+        if env is not None:
+            with _logged("close() after a failure"):
+                env.close()
+
+    def _fill(self, position: int) -> None:
+        env = self._environments[position]
+        assert env is not None, "a slot for nothing"
+        assert self._writer is not None, "a slot without rows"
+        note = self._note if len(self._environments) > 1 else None
+        self._slots[position].fill(
+            env, self._writer, note and functools.partial(note, position)
+        )
 
 
 class _Slot:
-    """One environment and its rows."""
+    """The rows of one environment after the other."""
 
-    def __init__(
-        self, env: PyEnvironment, rows: slice, is_batched: bool, writer: RowWriter
-    ) -> None:
+    def __init__(self, rows: slice, is_batched: bool) -> None:
         self.rows = rows
         self.is_batched = is_batched
-        self._step, self._reset = env.step, env.reset
         self._place: Any = rows if is_batched else rows.start
-        self._write: Any = writer.write_block if is_batched else writer.write
+
+    def fill(
+        self, env: PyEnvironment, writer: RowWriter, begin: Callable[[], None] | None
+    ) -> None:
+        """Takes a new environment, which the next step will reset."""
+        self._step, self._reset = env.step, env.reset
+        self._write: Any = writer.write_block if self.is_batched else writer.write
+        self._begin = begin
+        self._is_new = True
 
     def step(self, action: nest.Nest) -> Failure | None:
+        if self._is_new:
+            return self.reset()
+        if self._begin is not None:
+            self._begin()
         try:
             time_step = self._step(action)
             leave_if_copy()
@@ -261,13 +390,21 @@ class _Slot:
         return None
 
     def reset(self) -> Failure | None:
+        if self._begin is not None:
+            self._begin()
         try:
             time_step = self._reset()
             leave_if_copy()
             self._write(self._place, time_step)
         except (Exception, SystemExit) as error:
             return self._failure("reset", error)
+        self._is_new = False
         return None
+
+    def start(self, twice: bool) -> Failure | None:
+        failure = self.reset()
+        self._is_new = twice
+        return failure
 
     def _failure(self, doing: str, error: BaseException) -> Failure:
         leave_if_copy(error)
@@ -313,6 +450,19 @@ def as_py_environment(value: Any) -> PyEnvironment:
     # By name: adapters know batches, so batches do not know adapters.
     recognition = importlib.import_module("parallel_envs.adapters.recognition")
     return recognition.as_py_environment(value)
+
+
+@contextlib.contextmanager
+def _logged(what: str) -> Generator[None]:
+    """Logs what is raised inside, and lets the rest go on."""
+    try:
+        yield
+    except (Exception, SystemExit):
+        _LOGGER.warning("An environment raised in %s.", what, exc_info=True)
+
+
+def _nowhere(part: int | None = None) -> None:
+    """Notes nothing: nobody asks where this process is."""
 
 
 def _set_attr(env: Any, name: str, value: Any) -> None:

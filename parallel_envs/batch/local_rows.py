@@ -5,17 +5,27 @@ from __future__ import annotations
 import contextlib
 import copy
 import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent import futures
 from typing import Any
 
 from parallel_envs import errors
 from parallel_envs.batch.environment_rows import (
+    Birth,
     Command,
     Description,
     EnvironmentRows,
     Failure,
 )
-from parallel_envs.batch.row_server import Array, Outcome, Promise, error_of, first_rows
+from parallel_envs.batch.row_server import (
+    Array,
+    Outcome,
+    Promise,
+    error_of,
+    first_rows,
+    refuse_change,
+)
 from parallel_envs.process.shared_arrays import ArrayLayout
 from parallel_envs.process.worker import Report
 
@@ -27,6 +37,7 @@ class LocalRows:
     reaches the environments.
     """
 
+    has_processes = False
     worker_pids: tuple[int, ...] = ()
 
     def __init__(
@@ -37,22 +48,39 @@ class LocalRows:
         Args:
             rows: Closed with this object.
             threads: What `rows` steps them with; shut down with this object.
-
-        Raises:
-            WorkerError: If an environment could not be made.
         """
-        introduction = rows.introduction()
-        if isinstance(introduction, Report):
-            raise error_of(introduction.failures)
-        self.descriptions: list[Description] = introduction
         self._rows = rows
         self._threads = threads
-        self._firsts = first_rows(introduction)
+        self._told: list[Description] | Report | None = None
         self._is_closed = False
         self._owner = os.getpid()
+        self.descriptions = [Description.of(env) for env in rows.environments]
+
+    @property
+    def missing(self) -> list[int]:
+        """The constructors whose environment is not there."""
+        return self._rows.missing
+
+    def renew(self, discarded: Iterable[int], births: Sequence[Birth]) -> None:
+        """Makes environments at once; `await_renewed` tells what came of it."""
+        self.check_open()
+        self._told = self._rows.renew(discarded, births)
+
+    def await_renewed(self) -> tuple[Failure, ...]:
+        """Returns what failed when environments were made."""
+        told, self._told = self._told, None
+        if isinstance(told, Report):
+            return told.failures
+        for index, description in enumerate(told or ()):
+            if index < len(self.descriptions):
+                refuse_change(index, self.descriptions[index], description)
+            else:
+                self.descriptions.append(description)
+        return ()
 
     def attach(self, layout: ArrayLayout, num_inputs: int) -> list[Array]:
         """Returns the arrays of the batch, in the memory of this process."""
+        self._firsts = first_rows(self.descriptions)
         arrays = layout.new_arrays()
         self._rows.attach(arrays[:num_inputs], arrays[num_inputs:])
         return arrays
@@ -67,32 +95,45 @@ class LocalRows:
             return None
         return Outcome(report.failures, report.extras or {})
 
+    def start(self, twice: Mapping[int, bool]) -> Outcome | None:
+        """Resets some new environments at once."""
+        report = self._rows.round(Command.START, list(twice.items()))
+        return report and Outcome(report.failures, report.extras or {})
+
     def ask(self, index: int, name: str, *arguments: Any) -> Promise:
         """Asks an environment at once; the promise returns or raises the result."""
         self.check_open()
         try:
-            value = self._rows.request(name, index, *arguments)
+            value = self._request(index, name, arguments)
         except (Exception, SystemExit) as error:
-            rows = range(self._firsts[index], self._firsts[index + 1])
-            failure = Failure(rows, name, error)
+            failure = Failure(self._rows_of(index), name, error)
             return lambda: _raise(error_of([failure], is_request=True))
-        if name == "get_info":  # A snapshot, as what travels from a worker is.
-            with contextlib.suppress(Exception):  # How it copies is the user's code.
-                value = copy.deepcopy(value)
         return lambda: value
+
+    def ask_all(self, name: str, arguments: Mapping[int, tuple[Any, ...]]) -> list[Any]:
+        """Asks environments, one after another."""
+        self.check_open()
+        answers: list[Any] = []
+        failures: list[Failure] = []
+        for index, own in arguments.items():
+            try:
+                answers.append(self._request(index, name, own))
+            except (Exception, SystemExit) as error:
+                failures.append(Failure(self._rows_of(index), name, error))
+        if failures:
+            error = error_of(failures, is_request=True)
+            raise error from error.__cause__
+        return answers
+
+    def pause(self, seconds: float) -> None:
+        """Waits."""
+        time.sleep(seconds)
 
     def check_open(self) -> None:
         """Raises ClosedError if this is closed, or belongs to another process."""
-        if os.getpid() != self._owner:
-            raise errors.ClosedError(
-                "the environment belongs to the process that made it, and this is a "
-                "fork of that process: make a new environment here."
-            )
+        errors.check_owner(self._owner)
         if self._is_closed:
             raise errors.ClosedError("the environment is closed.")
-
-    def revive(self) -> None:
-        """Does nothing: what lives in this process is not gone."""
 
     def interrupt(self) -> None:
         """Does nothing: no call waits for another process."""
@@ -109,6 +150,16 @@ class LocalRows:
         if self._threads is not None:
             with contextlib.suppress(RuntimeError):  # The interpreter is ending.
                 self._threads.shutdown()
+
+    def _request(self, index: int, name: str, arguments: Sequence[Any]) -> Any:
+        value = self._rows.request(name, index, *arguments)
+        if name == "get_info":  # A snapshot, as what travels from a worker is.
+            with contextlib.suppress(Exception):  # How it copies is the user's code.
+                value = copy.deepcopy(value)
+        return value
+
+    def _rows_of(self, index: int) -> range:
+        return range(self._firsts[index], self._firsts[index + 1])
 
 
 def _raise(error: Exception) -> Any:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from parallel_envs import errors
-from parallel_envs.batch.environment_rows import Command, Description, Failure
+from parallel_envs.batch.environment_rows import (
+    Birth,
+    Command,
+    Description,
+    Failure,
+)
 from parallel_envs.process.shared_arrays import ArrayLayout
-from parallel_envs.process.worker_pool import WorkerGone
+from parallel_envs.process.worker_handle import WorkerGone
+from parallel_envs.specs import checks
 
 Array = npt.NDArray[Any]
 Promise = Callable[[], Any]
@@ -32,7 +38,14 @@ class Outcome:
 
 
 class RowServer(Protocol):
-    """Steps environments whose rows lie side by side in the batch's arrays."""
+    """Steps environments whose rows lie side by side in the batch's arrays.
+
+    At first there are no environments: `renew` and `await_renewed` make them, and then
+    `attach` gives them their rows.
+    """
+
+    has_processes: bool
+    """Whether the environments are in other processes than this."""
 
     @property
     def descriptions(self) -> list[Description]:
@@ -42,6 +55,30 @@ class RowServer(Protocol):
     @property
     def worker_pids(self) -> tuple[int, ...]:
         """The process of each constructor's environment; empty for this process."""
+        ...
+
+    @property
+    def missing(self) -> list[int]:
+        """The constructors whose environment is not there, as far as is known."""
+        ...
+
+    def renew(self, discarded: Iterable[int], births: Sequence[Birth]) -> None:
+        """Has environments made in place of the discarded and of all missing ones.
+
+        Does not wait until they are there.
+
+        Args:
+            discarded: By constructor; those that are there are closed.
+            births: One for each constructor.
+        """
+        ...
+
+    def await_renewed(self) -> tuple[Failure, ...]:
+        """Waits until what `renew` has begun is done; returns what failed.
+
+        Raises:
+            ValueError: If an environment has other specs than before.
+        """
         ...
 
     def attach(self, layout: ArrayLayout, num_inputs: int) -> list[Array]:
@@ -54,16 +91,37 @@ class RowServer(Protocol):
         """Steps or resets every row, waiting for all; None where all is well."""
         ...
 
+    def start(self, twice: Mapping[int, bool]) -> Outcome | None:
+        """Resets some new environments at once; else the next step does it.
+
+        Args:
+            twice: For each constructor whose environment is to start, whether the next
+                step is to reset it once more.
+        """
+        ...
+
     def ask(self, index: int, name: str, *arguments: Any) -> Promise:
         """Asks the environment of one constructor; the promise returns its answer."""
         ...
 
-    def check_open(self) -> None:
-        """Raises ClosedError if this is closed, or belongs to another process."""
+    def ask_all(self, name: str, arguments: Mapping[int, tuple[Any, ...]]) -> list[Any]:
+        """Asks environments, all before it waits for the first; returns the answers.
+
+        Args:
+            name: As in `ask`.
+            arguments: For each constructor that is to be asked.
+
+        Raises:
+            WorkerError: What went wrong, with every row that is known to have failed.
+        """
         ...
 
-    def revive(self) -> None:
-        """Makes anew what is gone, before a reset."""
+    def pause(self, seconds: float) -> None:
+        """Waits; a call of `interrupt` ends it."""
+        ...
+
+    def check_open(self) -> None:
+        """Raises ClosedError if this is closed, or belongs to another process."""
         ...
 
     def interrupt(self) -> None:
@@ -81,7 +139,21 @@ def first_rows(descriptions: Iterable[Description]) -> list[int]:
     return [0, *np.cumsum(counts, dtype=int).tolist()]
 
 
-def error_of(failures: Iterable[Failure], *, is_request: bool = False) -> Exception:
+def refuse_change(index: int, old: Description, new: Description) -> None:
+    """Raises ValueError if an environment that was made anew has other specs."""
+    for name in ("action_spec", "time_step_spec"):
+        change = checks.difference(getattr(old, name), getattr(new, name), name)
+        if change is not None or old.batch_size != new.batch_size:
+            raise ValueError(
+                f"environment {index} has other specs since it was made anew: "
+                f"{change or f'batch_size {old.batch_size}, now {new.batch_size}'} "
+                "Close this batch, and make a new one."
+            )
+
+
+def error_of(
+    failures: Iterable[Failure], *, is_request: bool = False, note: str = ""
+) -> Exception:
     """Returns the error to raise for what went wrong with some rows.
 
     Its class is that of the lowest row's failure, and so are exit code, traceback and
@@ -91,6 +163,7 @@ def error_of(failures: Iterable[Failure], *, is_request: bool = False) -> Except
         failures: At least one.
         is_request: Whether a method was asked for by name, so that its own
             AttributeError or NotImplementedError is the answer.
+        note: A sentence that comes with each row.
     """
     ordered = sorted(failures, key=lambda failure: failure.rows)
     first = ordered[0]
@@ -99,24 +172,53 @@ def error_of(failures: Iterable[Failure], *, is_request: bool = False) -> Except
     details: list[str] = []
     for failure in ordered:
         indices += failure.rows
-        details += [_detail(failure)] * len(failure.rows)
+        details += [f"{detail(failure)}{note and ' '}{note}"] * len(failure.rows)
     gone = first.error if isinstance(first.error, WorkerGone) else None
-    told = "" if gone or first.is_misfit else first.told.traceback
     error = kind(
         indices,
         first.doing,
         details,
         exitcode=None if gone is None else gone.exitcode,
-        remote_traceback=told,
+        remote_traceback=trace_of(first),
     )
     # The text of a misfit is the error's own already.
-    error.__cause__ = None if gone or first.is_misfit else first.exception
+    error.__cause__ = None if first.is_misfit else first.exception
     return error
+
+
+def detail(failure: Failure) -> str:
+    """Returns how the sentence "environment 3" goes on for what went wrong with it."""
+    gone, doing = failure.error, failure.doing
+    if not isinstance(gone, WorkerGone):
+        if failure.is_misfit:
+            return f": {failure.exception}"
+        return f" raised {failure.told.summary} during {doing}."
+    if failure.culprit is not None:
+        what = "died" if gone.limit is None else "took too long"
+        return (
+            f" was lost during {doing}: it shared a process with environment "
+            f"{failure.culprit}, which {what}."
+        )
+    if gone.limit is None:
+        return f" died during {doing}: {errors.describe_exit(gone.exitcode)}."
+    name = "start_timeout" if doing == "construction" else "step_timeout"
+    return (
+        f" was not done with {doing} after {gone.limit:g} s ({name}), so its process "
+        "was ended."
+    )
+
+
+def trace_of(failure: Failure) -> str:
+    """Returns the traceback of a failure as text; empty where there is none."""
+    if isinstance(failure.error, WorkerGone):
+        return failure.error.trace
+    return "" if failure.is_misfit else failure.told.traceback
 
 
 def _error_type(failure: Failure, is_request: bool) -> type[errors.WorkerError]:
     if isinstance(failure.error, WorkerGone):
-        return errors.WorkerDiedError
+        is_late = failure.error.limit is not None
+        return errors.WorkerTimeoutError if is_late else errors.WorkerDiedError
     if failure.is_misfit:
         return errors.WorkerValueError
     if is_request:
@@ -132,12 +234,3 @@ _REQUEST_ERRORS: dict[type[Exception], type[errors.WorkerError]] = {
     NotImplementedError: errors.WorkerNotImplementedError,
     TypeError: errors.WorkerTypeError,
 }
-
-
-def _detail(failure: Failure) -> str:
-    if isinstance(failure.error, WorkerGone):
-        end = errors.describe_exit(failure.error.exitcode)
-        return f" died during {failure.doing}: {end}."
-    if failure.is_misfit:
-        return f": {failure.exception}"
-    return f" raised {failure.told.summary} during {failure.doing}."

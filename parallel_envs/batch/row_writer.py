@@ -43,6 +43,8 @@ class TimeStepStructure:
         paths: Where each leaf is, for messages.
         fixed: Positions of the leaves that have one shape, and so live in arrays.
         variable: Positions of the others, which travel as values.
+        rewards: Positions of the leaves of the reward.
+        discounts: Positions of the leaves of the discount.
     """
 
     def __init__(self, time_step_spec: ts.TimeStep) -> None:
@@ -57,6 +59,9 @@ class TimeStepStructure:
             field.flatten for field in self._fields
         )
 
+        num_rewards, num_discounts = (len(f.specs) for f in self._fields[1:3])
+        self.rewards = range(1, 1 + num_rewards)
+        self.discounts = range(1 + num_rewards, 1 + num_rewards + num_discounts)
         self._has_plain_fields = self.paths[:3] == list(ts.TimeStep._fields[:3])
         self._pack_observation = self._fields[3].pack
 

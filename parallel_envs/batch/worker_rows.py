@@ -3,29 +3,43 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
 
 from parallel_envs import errors
 from parallel_envs.batch.environment_rows import (
+    Birth,
     Command,
     Constructor,
     Description,
     Factory,
     Failure,
 )
-from parallel_envs.batch.row_server import Array, Outcome, Promise, error_of, first_rows
+from parallel_envs.batch.row_server import (
+    Array,
+    Outcome,
+    Promise,
+    error_of,
+    first_rows,
+    refuse_change,
+)
 from parallel_envs.process import pickling
+from parallel_envs.process.errands import has_failed
 from parallel_envs.process.remote_error import RemoteError
 from parallel_envs.process.shared_arrays import ArrayLayout
 from parallel_envs.process.worker import Report
-from parallel_envs.process.worker_pool import MakeFailed, WorkerGone, WorkerPool
+from parallel_envs.process.worker_handle import WorkerGone
+from parallel_envs.process.worker_pool import WorkerPool
 from parallel_envs.process.worker_processes import NurseryError
-from parallel_envs.specs import checks
+
+_GRACE_SECONDS = 3.0  # For environments to close.
+_FAILED_START_SECONDS = 1.0  # For those of a batch that did not come about.
 
 
 class WorkerRows:
     """Steps environments in processes, each with one group of them; a `RowServer`."""
+
+    has_processes = True
 
     def __init__(
         self,
@@ -38,41 +52,54 @@ class WorkerRows:
         blocking: bool,
         shared_memory: bool,
         validate: bool,
+        start_timeout: float | None,
+        step_timeout: float | None,
+        wait_for_all: bool,
     ) -> None:
-        """Starts the workers; arguments are those of `ParallelPyEnvironment`.
+        """Starts nothing yet; arguments are those of `ParallelPyEnvironment`.
+
+        Args:
+            wait_for_all: Whether a failure of one row is no reason not to wait for the
+                others.
 
         Raises:
-            WorkerError: If an environment could not be made.
             TypeError: If a constructor cannot be pickled.
-            ValueError: If a module of `preload` will not do.
         """
         self._groups = _spread(len(constructors), num_workers)
         self._worker_of = [w for w, group in enumerate(self._groups) for _ in group]
-        self._blocking, self._shared_memory = blocking, shared_memory
+        self._is_serial, self._blocking = start_serially, blocking
+        self._shared_memory, self._wait_for_all = shared_memory, wait_for_all
         factories = [
-            Factory(tuple(constructors[i] for i in group), group[0], validate)
-            for group in self._groups
-        ]
-        try:
-            self._pool = WorkerPool(
-                factories if context == "fork" else [_pickled(f) for f in factories],
-                context=context,
-                preload=preload,
-                start_serially=start_serially,
+            Factory(
+                tuple(constructors[i] for i in group),
+                group[0],
+                validate,
+                is_timed=step_timeout is not None,
             )
-        except (MakeFailed, WorkerGone, NurseryError) as error:
-            told = self._start_error(error)
-            raise told from told.__cause__
-        self.descriptions = self._introduced()
-        self._is_agreed = True
-        self._firsts = first_rows(self.descriptions)
-        self._spans = [
-            (self._firsts[group[0]], self._firsts[group[-1] + 1])
             for group in self._groups
         ]
+        self._pool = WorkerPool(
+            factories if context == "fork" else [_pickled(f) for f in factories],
+            context=context,
+            preload=preload,
+            start_timeout=start_timeout,
+            timeout=step_timeout,
+        )
         self._can_ring = self._pool.has_bell and shared_memory and not blocking
+        self._told: list[Description | None] = [None] * len(constructors)
+        self._present: set[int] = set()
+        self._unattached: set[int] = set()  # Workers whose object has no rows yet.
+        self._renewing: dict[int, int] = {}  # number of the request: worker
+        self._answers: dict[int, Any] = {}  # By worker: what has come in already.
+        self._firsts: list[int] = []
+        self._spans: list[tuple[int, int]] = []
         self._inputs: list[Array] = []
         self._outputs: list[Array] = []
+
+    @property
+    def descriptions(self) -> list[Description]:
+        """One for each constructor, once all environments were made."""
+        return [told for told in self._told if told is not None]
 
     @property
     def worker_pids(self) -> tuple[int, ...]:
@@ -80,16 +107,77 @@ class WorkerRows:
         pids = self._pool.pids
         return tuple(pids[worker] for worker in self._worker_of)
 
+    @property
+    def missing(self) -> list[int]:
+        """The constructors whose environment is not there, as far as is known."""
+        dead = set(self._pool.dead)
+        return [
+            index
+            for index, worker in enumerate(self._worker_of)
+            if worker in dead or index not in self._present
+        ]
+
+    def renew(self, discarded: Iterable[int], births: Sequence[Birth]) -> None:
+        """Begins to make environments, in new workers where the old ones are gone.
+
+        Raises:
+            WorkerDiedError: If no worker can be started.
+            ValueError: If a module to preload will not do.
+        """
+        self._pool.settle()
+        self._present -= {*self.missing, *discarded}
+        workers = sorted({self._worker_of[index] for index in self.missing})
+        fresh = [worker for worker in workers if worker not in self._pool.living]
+        try:
+            self._pool.start(fresh)
+        except NurseryError as error:
+            if error.is_refusal:
+                raise ValueError(str(error)) from None
+            what = f" cannot start: {error}."
+            raise errors.WorkerDiedError([0], "start", [what]) from None
+        for worker in workers:
+            group = self._groups[worker]
+            own = births[group[0] : group[-1] + 1]
+            if worker in fresh:
+                self._unattached.add(worker)
+                number = self._pool.make(worker, own)
+            else:
+                gone = [i - group[0] for i in group if i not in self._present]
+                number = self._pool.ask_to_make(worker, "renew", gone, own)
+            self._renewing[number] = worker
+            # Only the very start is serial: a repair is to be over soon.
+            if self._is_serial and not self._spans and self._take_renewed():
+                break
+
+    def await_renewed(self) -> tuple[Failure, ...]:
+        """Waits until what `renew` has begun is done; returns what failed."""
+        self._take_renewed()
+        answers, self._answers = self._answers, {}
+        failures: list[Failure] = []
+        for worker, answer in sorted(answers.items()):
+            if isinstance(answer, list):
+                self._introduce(worker, cast("list[Description]", answer))
+            else:
+                failures += self._not_made(worker, answer)
+        if self._spans:
+            failures += self._attach()
+        return tuple(failures)
+
     def attach(self, layout: ArrayLayout, num_inputs: int) -> list[Array]:
         """Returns the arrays of the batch, shared with the workers or not."""
-        try:
-            arrays = self._pool.attach(
-                layout, num_inputs, self._spans, shared_memory=self._shared_memory
-            )
-        except (MakeFailed, WorkerGone) as error:
-            told = self._start_error(error)
-            raise told from told.__cause__
+        self._firsts = first_rows(self.descriptions)
+        self._spans = [
+            (self._firsts[group[0]], self._firsts[group[-1] + 1])
+            for group in self._groups
+        ]
+        arrays = self._pool.lay_out(
+            layout, num_inputs, self._spans, shared_memory=self._shared_memory
+        )
         self._inputs, self._outputs = arrays[:num_inputs], arrays[num_inputs:]
+        failures = self._attach()
+        if failures:
+            error = error_of(failures)
+            raise error from error.__cause__
         return arrays
 
     def round(
@@ -97,31 +185,36 @@ class WorkerRows:
     ) -> Outcome | None:
         """Steps or resets every row, and waits until all are done."""
         if self._can_ring and extras is None:
-            news = self._pool.round(int(command))
+            news = self._pool.round(int(command), wait_for_all=self._wait_for_all)
             if news is None:
                 return None
-        else:
-            news = self._round_by_channel(command, extras)
-        return self._outcome(command, news)
+            return self._outcome(command, news)
+        values: dict[int, Any] = {}
+        for worker, (first, end) in enumerate(self._spans):
+            own = extras and {n: rows[first:end] for n, rows in extras.items()}
+            values[worker] = self._own_inputs(first, end), own
+        return self._round_by_channel(command, values)
+
+    def start(self, twice: Mapping[int, bool]) -> Outcome | None:
+        """Resets some new environments at once."""
+        values: dict[int, Any] = {}
+        for index, is_twice in twice.items():
+            worker = self._worker_of[index]
+            inputs = None if self._shared_memory else ()
+            own = values.setdefault(worker, (inputs, []))
+            own[1].append((index - self._groups[worker][0], is_twice))
+        return self._round_by_channel(Command.START, values)
 
     def ask(self, index: int, name: str, *arguments: Any) -> Promise:
         """Asks an environment; several promises may be open at a time."""
-        worker = self._worker_of[index]
-        group = self._groups[worker]
-        try:
-            number = self._pool.ask(worker, name, index - group[0], *arguments)
-        except WorkerGone as gone:
-            raise self._request_error(index, name, gone) from None
-        return _Answer(self, index, name, number)
+        return _Answer(self, index, name, self._ask(index, name, arguments))
 
     def answer(self, index: int, name: str, number: int) -> Any:
         """Returns the answer to a request, or raises it."""
-        try:
-            answer = self._pool.answer(number)
-        except WorkerGone as gone:
-            raise self._request_error(index, name, gone) from None
-        if isinstance(answer, RemoteError):
-            error = self._request_error(index, name, answer)
+        answer = self._pool.answer(number)
+        if isinstance(answer, (RemoteError, WorkerGone)):
+            failure = self._failure(index, name, answer)
+            error = error_of([failure], is_request=True)
             raise error from error.__cause__
         return answer
 
@@ -129,31 +222,37 @@ class WorkerRows:
         """Drops a request that nobody will ask the answer of."""
         self._pool.forget(number)
 
+    def ask_all(self, name: str, arguments: Mapping[int, tuple[Any, ...]]) -> list[Any]:
+        """Asks environments, all before it waits for the first."""
+        asked: dict[int, int] = {}
+        try:
+            for index, own in arguments.items():
+                asked[self._ask(index, name, own)] = index
+        except TypeError as error:
+            for number in asked:
+                self._pool.forget(number)
+            index = list(arguments)[len(asked)]
+            own = arguments[index]
+            what = f"{name}({own[0]!r})" if own else name
+            raise TypeError(f"{what}: row {index}: {error}") from None
+        answers = self._pool.gather(list(asked))
+        failures = [
+            self._failure(asked[number], name, answer)
+            for number, answer in answers.items()
+            if isinstance(answer, (RemoteError, WorkerGone))
+        ]
+        if failures:
+            error = error_of(failures, is_request=True)
+            raise error from error.__cause__
+        return [answers[number] for number in asked]
+
+    def pause(self, seconds: float) -> None:
+        """Waits; a call of `interrupt` ends it."""
+        self._pool.pause(seconds)
+
     def check_open(self) -> None:
         """Raises ClosedError if this is closed, or belongs to another process."""
         self._pool.check_open()
-
-    def revive(self) -> None:
-        """Starts new workers in place of dead ones.
-
-        Raises:
-            WorkerError: If an environment could not be made.
-            ValueError: If an environment now has other specs than before.
-        """
-        self._pool.settle()
-        if self._is_agreed and not self._pool.dead:
-            return
-        self._is_agreed = False
-        try:
-            self._pool.replace_dead()
-        except (MakeFailed, WorkerGone, NurseryError) as error:
-            told = self._start_error(error)
-            raise told from told.__cause__
-        for index, (old, new) in enumerate(
-            zip(self.descriptions, self._introduced(), strict=True)
-        ):
-            _refuse_change(index, old, new)
-        self._is_agreed = True
 
     def interrupt(self) -> None:
         """Makes a call that waits in another thread end with ClosedError."""
@@ -161,59 +260,91 @@ class WorkerRows:
 
     def close(self) -> None:
         """Closes the environments, ends the workers, frees everything."""
-        self._pool.close()
+        self._pool.close(_GRACE_SECONDS if self._spans else _FAILED_START_SECONDS)
         self._inputs, self._outputs = [], []
 
-    def _introduced(self) -> list[Description]:
-        return list(itertools.chain.from_iterable(self._pool.introductions))
+    def _take_renewed(self) -> bool:
+        """Waits for what was asked for; returns whether something has failed."""
+        asked, self._renewing = self._renewing, {}
+        try:
+            answers = self._pool.gather(list(asked), wait_for_all=self._wait_for_all)
+        except BaseException:
+            # It is not known what they have made, and whether.
+            self._pool.kill(list(asked.values()))
+            raise
+        self._answers |= {asked[number]: answer for number, answer in answers.items()}
+        return any(map(has_failed, answers.values()))
 
-    def _round_by_channel(
-        self, command: Command, extras: dict[int, list[Any]] | None
-    ) -> dict[int, Report | RemoteError]:
-        """Does a round with one message to each worker; `blocking` one at a time."""
-        self._pool.settle()
-        news: dict[int, Report | RemoteError] = {}
-        asked: dict[int, int] = {}
-        for worker, (first, end) in enumerate(self._spans):
-            own = extras and {n: rows[first:end] for n, rows in extras.items()}
-            inputs = [array[first:end] for array in self._inputs]
-            try:
-                asked[worker] = self._pool.ask_round(
-                    worker, int(command), None if self._shared_memory else inputs, own
-                )
-                if self._blocking:
-                    self._collect(worker, asked.pop(worker), news)
-            except WorkerGone:
-                continue  # It is among the dead, whom `_outcome` adds.
-        for worker, number in asked.items():
-            try:
-                self._collect(worker, number, news)
-            except WorkerGone:
-                continue
-        return news
+    def _introduce(self, worker: int, descriptions: list[Description]) -> None:
+        group = self._groups[worker]
+        for index, description in zip(group, descriptions, strict=True):
+            old = self._told[index]
+            if old is not None:
+                refuse_change(index, old, description)
+            self._told[index] = description
+        self._present |= set(group)
 
-    def _collect(
-        self, worker: int, number: int, news: dict[int, Report | RemoteError]
-    ) -> None:
-        answer = self._pool.answer(number)
+    def _not_made(self, worker: int, answer: Any) -> list[Failure]:
+        group = self._groups[worker]
+        if isinstance(answer, Report):
+            return list(answer.failures)
         if isinstance(answer, RemoteError):
-            news[worker] = answer
-            return
-        report, outputs = answer
-        if report is not None:
-            news[worker] = report
-        first, end = self._spans[worker]
-        for array, value in zip(self._outputs, outputs or (), strict=False):
-            array[first:end] = value
+            # There is no object in it that could be asked again.
+            self._pool.kill([worker])
+            return [Failure(group[:1], "construction", answer)]
+        part: int = answer.part
+        return [Failure([group[part]], "construction", answer)]
+
+    def _attach(self) -> list[Failure]:
+        """Gives workers that have all of their environments their rows."""
+        ready = [
+            w for w in self._unattached if self._present.issuperset(self._groups[w])
+        ]
+        asked = {self._pool.attach(worker): worker for worker in ready}
+        answers = self._pool.gather(list(asked), wait_for_all=True)
+        failures: list[Failure] = []
+        for number, worker in asked.items():
+            if isinstance(answers[number], (RemoteError, WorkerGone)):
+                failures += self._not_made(worker, answers[number])
+            else:
+                self._unattached.remove(worker)
+        return failures
+
+    def _own_inputs(self, first: int, end: int) -> list[Array] | None:
+        """Returns what travels along where memory is not shared."""
+        if self._shared_memory:
+            return None
+        return [array[first:end] for array in self._inputs]
+
+    def _round_by_channel(self, command: Command, values: dict[int, Any]) -> Outcome:
+        """Does a round with one message to each worker; `blocking` one at a time."""
+        answers = self._pool.round_by_channel(
+            int(command),
+            values,
+            one_by_one=self._blocking,
+            wait_for_all=self._wait_for_all,
+        )
+        news: dict[int, Report | RemoteError] = {}
+        for worker, answer in answers.items():
+            if isinstance(answer, RemoteError):
+                news[worker] = answer
+            elif not isinstance(answer, WorkerGone):
+                report, outputs = answer
+                if report is not None:
+                    news[worker] = report
+                first, end = self._spans[worker]
+                for array, value in zip(self._outputs, outputs or (), strict=False):
+                    array[first:end] = value
+        return self._outcome(command, news)
 
     def _outcome(
         self, command: Command, news: dict[int, Report | RemoteError]
     ) -> Outcome:
-        doing = command.name.lower()
-        failures: list[Failure] = [
-            Failure(range(*self._spans[worker]), doing, self._gone(worker))
-            for worker in self._pool.dead
-        ]
+        doing = "step" if command == Command.STEP else "reset"
+        failures: list[Failure] = []
+        for worker in self._pool.dead:
+            gone = self._pool.gone(worker)
+            failures += [self._failure(i, doing, gone) for i in self._groups[worker]]
         extras: dict[int, list[Any]] = {}
         for worker, report in sorted(news.items()):
             first, end = self._spans[worker]
@@ -229,27 +360,21 @@ class WorkerRows:
                 rows[first:end] = values
         return Outcome(tuple(failures), extras)
 
-    def _gone(self, worker: int) -> WorkerGone:
-        return WorkerGone(worker, self._pool.exitcode(worker))
-
-    def _request_error(
-        self, index: int, name: str, error: RemoteError | WorkerGone
-    ) -> Exception:
+    def _failure(
+        self, index: int, doing: str, error: RemoteError | WorkerGone
+    ) -> Failure:
+        """Returns what went wrong with the rows of one constructor."""
         rows = range(self._firsts[index], self._firsts[index + 1])
-        return error_of([Failure(rows, name, error)], is_request=True)
-
-    def _start_error(self, error: MakeFailed | WorkerGone | NurseryError) -> Exception:
-        if isinstance(error, NurseryError):
-            if error.is_refusal:
-                return ValueError(str(error))
-            return errors.WorkerDiedError([0], "start", [f" cannot start: {error}."])
+        culprit: int | None = None
         if isinstance(error, WorkerGone):
-            group = self._groups[error.worker]
-            return error_of([Failure(group, "construction", error)])
-        if isinstance(error.answer, RemoteError):
-            group = self._groups[error.worker]
-            return error_of([Failure(group[:1], "construction", error.answer)])
-        return error_of(error.answer.failures)
+            at = self._groups[error.worker][error.part]
+            culprit = None if at == index else self._firsts[at]
+        return Failure(rows, doing, error, culprit)
+
+    def _ask(self, index: int, name: str, arguments: Sequence[Any]) -> int:
+        worker = self._worker_of[index]
+        position = index - self._groups[worker][0]
+        return self._pool.ask(worker, name, position, *arguments)
 
 
 class _Answer:
@@ -299,14 +424,3 @@ def _pickled(factory: Factory) -> bytes:
                     'of it, or use context="fork".'
                 ) from None
         raise TypeError(f"env_constructors: {error}") from None
-
-
-def _refuse_change(index: int, old: Description, new: Description) -> None:
-    for name in ("action_spec", "time_step_spec"):
-        change = checks.difference(getattr(old, name), getattr(new, name), name)
-        if change is not None or old.batch_size != new.batch_size:
-            raise ValueError(
-                f"environment {index} has other specs since it was made anew: "
-                f"{change or f'batch_size {old.batch_size}, now {new.batch_size}'} "
-                "Close this batch, and make a new one."
-            )

@@ -13,6 +13,7 @@ import select
 import socket
 import struct
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from parallel_envs import errors
@@ -23,7 +24,14 @@ _CHUNK = 1 << 16  # bytes; the first read of a message
 
 
 class Channel:
-    """One end of a socket pair that carries pickled messages."""
+    """One end of a socket pair that carries pickled messages.
+
+    Attributes:
+        death: A descriptor; once it is readable the other side is dead, and sending
+            waits no longer, though others may hold its end of the socket.
+    """
+
+    death: int | None = None
 
     def __init__(self, connection: socket.socket, stop: int | None = None) -> None:
         """Takes over a socket.
@@ -80,7 +88,7 @@ class Channel:
             BrokenPipeError, ConnectionResetError: If the other side is gone.
             ClosedError: If it was told to stop meanwhile.
             TimeoutError: If `deadline` passed. What is left of the message goes out
-                before the next one, as it does after Ctrl-C.
+                with `flush`, or before the next one, as it does after Ctrl-C.
         """
         self.send_bytes(pickling.dumps(message), deadline)
 
@@ -88,6 +96,10 @@ class Channel:
         """Sends a message that `pickling.dumps` has made already."""
         message = memoryview(_LENGTH.pack(len(payload)) + payload)
         self._outbox.append((message, []))
+        self.flush(deadline)
+
+    def flush(self, deadline: float | None = None) -> None:
+        """Sends what is left of earlier messages; waits and fails as `send`."""
         while self._outbox:
             message, sent = self._outbox[0]
             rest = message[sum(sent) :]
@@ -130,8 +142,13 @@ class Channel:
 
     def _wait_until_writable(self, deadline: float | None) -> None:
         wanted = select.POLLIN | select.POLLOUT
-        events = _wait(self._connection, wanted, deadline, self._stop)
-        if events & select.POLLIN and not self._has_ended:
+        ends = [end for end in (self._stop, self.death) if end is not None]
+        events = _wait(self._connection, wanted, deadline, ends)
+        if self.death in events:
+            raise BrokenPipeError("the other side of the channel is dead")
+        if self._stop in events:
+            raise errors.ClosedError("the environment is closed.")
+        if events[self.fileno()] & select.POLLIN and not self._has_ended:
             self._take_in()
 
     def _take_in(self) -> None:
@@ -199,17 +216,15 @@ def _wait(
     connection: socket.socket,
     wanted: int,
     deadline: float | None,
-    stop: int | None = None,
-) -> int:
-    """Returns which of the wanted events there are, waiting for one."""
+    others: Sequence[int] = (),
+) -> dict[int, int]:
+    """Returns what has happened by descriptor, waiting for something to happen."""
     poller = select.poll()
     poller.register(connection, wanted)
-    if stop is not None:
-        poller.register(stop, select.POLLIN)
+    for other in others:
+        poller.register(other, select.POLLIN)
     left = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
     events = dict(poller.poll(left))
-    if connection.fileno() in events:
-        return events[connection.fileno()]
-    if events:
-        raise errors.ClosedError("the environment is closed.")
-    raise TimeoutError("the other side of the channel did not answer in time")
+    if not events:
+        raise TimeoutError("the other side of the channel did not answer in time")
+    return events

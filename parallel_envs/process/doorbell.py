@@ -4,7 +4,7 @@ Waking is the dear part of a batch: 30 to 50 µs across cores here, whatever wak
 One pipe for each worker costs the parent a system call a worker, and as many
 wake-ups; this costs one write, and the last worker alone rings back.
 
-A bell only wakes. What was asked and what is done stands in `ControlBlock`, so a
+A bell only wakes. What was asked and what is done stands in the control block, so a
 token too many or too few, which any fault leaves behind, is harmless.
 """
 
@@ -14,14 +14,8 @@ import contextlib
 import os
 from collections.abc import Sequence
 
-import numpy as np
-import numpy.typing as npt
-
-from parallel_envs.process import shared_arrays
-
 _FLAGS = getattr(os, "EFD_NONBLOCK", 0) | getattr(os, "EFD_CLOEXEC", 0)
 _SEMAPHORE = getattr(os, "EFD_SEMAPHORE", 0)
-_COMMAND = 0  # Index of the command; then what is asked, then what is done.
 
 
 class Doorbell:
@@ -81,44 +75,3 @@ def take(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-class ControlBlock:
-    """What was asked of each worker and what it has done, as round numbers.
-
-    Attributes:
-        words: The block as int64: the command of the round, then `asked` and `done`
-            of each worker. A worker steps only while its two differ; its done number
-            is negative where it has also sent a message about the round.
-    """
-
-    def __init__(self, memory: shared_arrays.MemoryFile, num_workers: int) -> None:
-        """Maps the block, which lies at the start of `memory`."""
-        self.words = memoryview(memory.map(self.size(num_workers))).cast("q")
-        self._num_workers = num_workers
-        everything: npt.NDArray[np.int64] = np.frombuffer(self.words, np.int64)
-        self.asked = everything[1 : 1 + num_workers]
-        self.done = everything[1 + num_workers : 1 + 2 * num_workers]
-
-    @staticmethod
-    def size(num_workers: int) -> int:
-        """Bytes of the block, a whole number of pages."""
-        page = shared_arrays.PAGE_SIZE
-        return -(-(1 + 2 * num_workers) * 8 // page) * page
-
-    @property
-    def command(self) -> int:
-        """What the round is about; the worker knows what the number means."""
-        return self.words[_COMMAND]
-
-    @command.setter
-    def command(self, command: int) -> None:
-        self.words[_COMMAND] = command
-
-    def asked_of(self, worker: int) -> int:
-        """Returns the number of the round that `worker` was last asked for."""
-        return self.words[1 + worker]
-
-    def set_done(self, worker: int, number: int) -> None:
-        """Says that `worker` has done a round; negative where it sent news as well."""
-        self.words[1 + self._num_workers + worker] = number

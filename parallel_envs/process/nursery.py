@@ -34,7 +34,7 @@ _PR_SET_PDEATHSIG = 1
 _MESSAGE_SIZE = 1 << 16  # bytes
 END = b"end"  # Closing is not enough: other processes may hold the caller's end.
 
-Inherited = Callable[[int], Callable[[], worker.Servant]]
+Inherited = Callable[[int], worker.ServantFactory]
 
 
 class Nursery:
@@ -237,8 +237,8 @@ def main(arguments: Sequence[str]) -> None:
     """Runs a nursery in an interpreter of its own; see `command`."""
     _set_handlers()
     numbers = map(int, arguments[0].split(","))
-    connection, caller, is_spawning, num_workers, memory, *bells = numbers
-    station = worker.Station(memory, tuple(bells), num_workers)
+    connection, caller, is_spawning, num_workers, memory, notes, *bells = numbers
+    station = worker.Station(num_workers, memory, notes, tuple(bells))
     try:
         # They had to be inherited up to here; programs that are started are to have
         # none of them.

@@ -47,8 +47,8 @@ class PortableProcesses:
         """The places whose worker is gone."""
         return [worker.index for worker in self.workers if worker.is_dead]
 
-    def start(self, indices: Sequence[int]) -> None:
-        """Starts a worker in each place."""
+    def start(self, indices: Sequence[int], timeout: float | None = None) -> None:
+        """Starts a worker in each place; there is nothing to wait for."""
         surroundings = Surroundings.capture()
         for index in indices:
             mine, other = channel.Channel.pair(self._watch.stop)

@@ -71,11 +71,7 @@ class Watch:
 
     def check_open(self) -> None:
         """Raises ClosedError if it was interrupted or belongs to another process."""
-        if not self.is_owned:
-            raise errors.ClosedError(
-                "the environment belongs to the process that made it, and this is a "
-                "fork of that process: make a new environment here."
-            )
+        errors.check_owner(self._owner)
         if not self._is_open:
             raise errors.ClosedError("the environment is closed.")
 

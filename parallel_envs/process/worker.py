@@ -26,7 +26,14 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from parallel_envs.process import channel, doorbell, pickling, remote_error
+from parallel_envs.process import (
+    channel,
+    control_block,
+    crash_notes,
+    doorbell,
+    pickling,
+    remote_error,
+)
 from parallel_envs.process import shared_arrays as shared
 
 _PARENT_SECONDS = 0.5  # How often a worker without a nursery looks for its parent.
@@ -46,7 +53,7 @@ class Report:
 
 
 class Servant(Protocol):
-    """What a worker serves."""
+    """What a worker serves; made by a `ServantFactory`."""
 
     def introduction(self) -> Any:
         """Returns what the parent has to know before it attaches the arrays."""
@@ -69,6 +76,10 @@ class Servant(Protocol):
     def close(self) -> None:
         """Frees what the object holds."""
         ...
+
+
+ServantFactory = Callable[[control_block.Progress, Any], Servant]
+"""Makes a servant, given where to note which of its parts it is at, and an order."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,20 +115,22 @@ class Station:
     """What is in place for a worker before it is born; all of it is inherited.
 
     Attributes:
+        num_workers: How many workers share it.
         memory: Descriptor of the memory file.
+        notes: Descriptor of the file for crash notes.
         bells: Descriptors of the doorbell; none where rounds are asked for through the
             channel.
-        num_workers: How many workers share them.
     """
 
-    memory: int
-    bells: tuple[int, ...]
     num_workers: int
+    memory: int
+    notes: int
+    bells: tuple[int, ...] = ()
 
     @property
     def descriptors(self) -> tuple[int, ...]:
         """All descriptors that a worker has to inherit."""
-        return (self.memory, *self.bells)
+        return (self.memory, self.notes, *self.bells)
 
 
 _copies: list[int] = []  # Holds something in a process that was forked from a worker.
@@ -151,7 +164,7 @@ class Worker:
         station: Station,
         index: int,
         connection: socket.socket,
-        inherited: Callable[[], Servant] | None = None,
+        inherited: ServantFactory | None = None,
     ) -> None:
         """Maps what is shared.
 
@@ -166,6 +179,8 @@ class Worker:
         self._channel = channel.Channel(connection)
         self._memory = shared.MemoryFile(station.memory)
         self._station = station
+        self._control = control_block.ControlBlock(self._memory, station.num_workers)
+        self._progress = self._control.progress(index)
         self._servant: Servant | None = None
         self._inputs: list[npt.NDArray[Any]] = []
         self._outputs: list[npt.NDArray[Any]] = []
@@ -182,7 +197,6 @@ class Worker:
 
     def _serve_bell_and_channel(self) -> None:
         self._doorbell = doorbell.Doorbell(self._station.bells)
-        self._control = doorbell.ControlBlock(self._memory, self._station.num_workers)
         self._done = self._control.asked_of(self._index)
         pollers = [self._poller(parity) for parity in (0, 1)]
         take, number_of = doorbell.take, self._control.asked_of
@@ -206,6 +220,7 @@ class Worker:
         return poller
 
     def _round(self, number: int) -> None:
+        self._progress.begin()
         news = self._attempt(self._the_servant().round, self._control.command)
         if news is not None:
             self._send("news", number, news)
@@ -217,6 +232,7 @@ class Worker:
         messages = self._channel.receive_all()
         while messages:
             for number, verb, payload in messages:
+                self._progress.begin()
                 self._send("answer", number, self._attempt(self._answer, verb, payload))
             messages = self._channel.receive_all() if self._channel.has_messages else []
         if self._channel.has_ended:
@@ -250,13 +266,13 @@ class Worker:
         assert self._servant is not None, "a round before the object was made"
         return self._servant
 
-    def _do_make(self, pickled: bytes | None) -> Any:
+    def _do_make(self, pickled: bytes | None, order: Any) -> Any:
         # A fork copies the generators: without this all workers would draw alike.
         random.seed()
         np.random.seed()
         factory = self._inherited if pickled is None else pickle.loads(pickled)
         assert factory is not None, "neither a pickled factory nor an inherited one"
-        servant: Servant = factory()
+        servant: Servant = factory(self._progress, order)
         self._servant = servant
         return servant.introduction()
 
@@ -290,13 +306,14 @@ def run(
     station: Station,
     index: int,
     connection: socket.socket,
-    inherited: Callable[[], Servant] | None = None,
+    inherited: ServantFactory | None = None,
 ) -> None:
     """Serves as worker `index`, and ends the process."""
     # An empty handler and not SIG_IGN, which programs that environments start would
     # inherit. Ctrl-C is the parent's business: it tells its workers to close.
     signal.signal(signal.SIGINT, lambda _number, _frame: None)
     os.register_at_fork(after_in_child=lambda: _copies.append(os.getpid()))
+    crash_notes.enable(station.notes, index)
     status = 1
     try:
         Worker(station, index, connection, inherited).serve()
@@ -311,9 +328,11 @@ def run(
 
 def main(arguments: Sequence[str]) -> None:
     """Serves in an interpreter of its own; the arguments are those of `command`."""
-    index, descriptor, num_workers, memory, *bells = map(int, arguments[0].split(","))
+    index, descriptor, num_workers, memory, notes, *bells = map(
+        int, arguments[0].split(",")
+    )
     sys.argv[:] = arguments[1:]
-    station = Station(memory, tuple(bells), num_workers)
+    station = Station(num_workers, memory, notes, tuple(bells))
     for inherited in (descriptor, *station.descriptors):
         os.set_inheritable(inherited, False)
     if not bells:  # There is no nursery that would end it with its parent.

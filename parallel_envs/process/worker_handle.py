@@ -3,11 +3,33 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import signal
 from typing import Any
 
 from parallel_envs.process import channel
+
+
+@dataclasses.dataclass(frozen=True)
+class WorkerGone:
+    """What is known of a worker that is dead, so will not answer.
+
+    Attributes:
+        worker: Its number.
+        exitcode: Exit status, or minus the signal that ended it; None where nobody
+            knows.
+        part: Which part of its object it was last at.
+        limit: Seconds that it was allowed and has exceeded, for which it was killed;
+            None where it died otherwise.
+        trace: Where its Python stood then, as text; empty where it could not tell.
+    """
+
+    worker: int
+    exitcode: int | None
+    part: int = 0
+    limit: float | None = None
+    trace: str = ""
 
 
 class WorkerHandle:
@@ -21,6 +43,7 @@ class WorkerHandle:
             has no such thing.
         exitcode: Exit status, or minus the signal that ended it; None while it lives
             and where the nursery could not tell.
+        exceeded: Seconds that it was allowed, if it was killed for taking longer.
     """
 
     def __init__(self, index: int, own_end: channel.Channel) -> None:
@@ -29,12 +52,18 @@ class WorkerHandle:
         self.pid: int | None = None
         self.pidfd: int | None = None
         self.exitcode: int | None = None
+        self.exceeded: float | None = None
         self.is_dead = False
 
     def send(self, message: Any, deadline: float | None = None) -> None:
         """Sends a message; to a dead worker it is dropped, its death is told anyway."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.channel.send(message, deadline)
+
+    def flush(self, deadline: float | None = None) -> None:
+        """Sends what an earlier `send` had to leave when its time was up."""
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self.channel.flush(deadline)
 
     def kill(self) -> None:
         """Ends the worker and whatever its environment started, at once."""

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import os
-import pickle
 import resource
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy.typing as npt
@@ -25,85 +25,74 @@ import numpy.typing as npt
 from parallel_envs import errors
 from parallel_envs.process import doorbell, facilities, pickling
 from parallel_envs.process import shared_arrays as shared
+from parallel_envs.process.bell_rounds import BellRounds, News
+from parallel_envs.process.control_block import ControlBlock
+from parallel_envs.process.crash_notes import CrashNotes
+from parallel_envs.process.deadlines import Deadlines
+from parallel_envs.process.errands import GATHER_SECONDS, Errands, has_failed
 from parallel_envs.process.portable_processes import PortableProcesses
-from parallel_envs.process.remote_error import RemoteError
 from parallel_envs.process.watch import PortableWatch, Watch
-from parallel_envs.process.worker import Attachment, Report, Servant, Station
-from parallel_envs.process.worker_handle import WorkerHandle
+from parallel_envs.process.worker import Attachment, ServantFactory, Station
+from parallel_envs.process.worker_handle import WorkerGone, WorkerHandle
 from parallel_envs.process.worker_processes import WorkerProcesses
 
-_GATHER_SECONDS = 0.05  # How long a call that has failed waits for more failures.
 _OTHER_DESCRIPTORS = 16  # What a pool needs beside two for each worker.
-_FAILED_START_SECONDS = 1.0  # For what was made already to be closed.
-
-News = dict[int, Report | RemoteError]
-
-
-class WorkerGone(Exception):
-    """A worker is dead, so it will not answer."""
-
-    def __init__(self, worker: int, exitcode: int | None) -> None:
-        super().__init__(worker, exitcode)
-        self.worker = worker
-        self.exitcode = exitcode
-
-
-class MakeFailed(Exception):
-    """A worker lives, but could not make its object."""
-
-    def __init__(self, worker: int, answer: RemoteError | Report) -> None:
-        super().__init__(worker, answer)
-        self.worker = worker
-        self.answer = answer
 
 
 class WorkerPool:
     """Workers that serve one object each.
 
-    Attributes:
-        introductions: What each object said of itself when it was made.
+    What a worker answers is a value of its object's, a `RemoteError` where the object
+    failed, or `WorkerGone` where the worker is dead.
     """
 
     def __init__(
         self,
-        factories: Sequence[bytes] | Sequence[Callable[[], Servant]],
+        factories: Sequence[bytes] | Sequence[ServantFactory],
         *,
         context: str = "forkserver",
         preload: Sequence[str] = (),
-        start_serially: bool = False,
+        start_timeout: float | None = None,
+        timeout: float | None = None,
     ) -> None:
-        """Starts a worker for each factory, and has it make its object.
+        """Makes a pool in which no worker has been started yet.
 
         Args:
-            factories: Pickled by `pickling.dumps`; for "fork" the callables themselves.
+            factories: One for each worker, pickled by `pickling.dumps`; for "fork" the
+                callables themselves.
             context: "forkserver", "spawn" or "fork".
             preload: Modules that the nursery imports before it forks.
-            start_serially: Whether objects are made one after another.
+            start_timeout: Seconds that a worker may take to make a part of its object.
+            timeout: Seconds that it may take for a part of its object in a round, and
+                for anything else. A worker that takes longer is killed.
 
         Raises:
-            MakeFailed: If an object could not be made.
-            WorkerGone: If a worker died while it made its object.
-            NurseryError: If the process that starts workers could not do so.
+            OSError: If this process may not have as many descriptors.
         """
         self._factories = factories
-        self._number = self._last_request = 0
+        self._start_timeout, self._timeout = start_timeout, timeout
         self._is_dirty = self._is_closed = False
         self._attachments: list[Attachment] = []
-        self._answers: dict[int, bytes] = {}
-        self._asked: dict[int, int] = {}  # request: worker
-        self._news: News = {}
-        self._bells: tuple[doorbell.Doorbell, doorbell.ControlBlock] | None = None
         size = len(factories)
         _check_descriptors(size)
+        is_portable = facilities.is_portable()
         with contextlib.ExitStack() as stack:
-            is_portable = facilities.is_portable()
             self._watch = PortableWatch() if is_portable else Watch()
             stack.callback(self._watch.close)
-            self._memory = shared.MemoryFile.create(in_memory=not is_portable)
-            stack.callback(self._memory.close)
-            self._memory.reserve(doorbell.ControlBlock.size(size))
-            bells = () if is_portable else self._hang_bells(stack)
-            station = Station(self._memory.descriptor, bells, size)
+            self._memory = _new_file(stack, in_memory=not is_portable)
+            self._memory.reserve(ControlBlock.size(size))
+            self._control = ControlBlock(self._memory, size)
+            notes = _new_file(stack, in_memory=not is_portable)
+            self._notes = CrashNotes(notes.descriptor)
+            bell = None if is_portable else doorbell.Doorbell.create()
+            if bell is not None:
+                stack.callback(bell.close)
+            station = Station(
+                size,
+                self._memory.descriptor,
+                notes.descriptor,
+                () if bell is None else bell.descriptors,
+            )
             if isinstance(self._watch, PortableWatch):
                 self._processes = PortableProcesses(self._watch, station, self._read)
             else:
@@ -115,13 +104,14 @@ class WorkerPool:
                     preload=preload,
                     inherited=self._inherited if context == "fork" else None,
                 )
+            deadlines = Deadlines(
+                self._watch, self._processes, self._control, self._notes
+            )
+            self._errands = Errands(deadlines, self._processes.workers, self.gone)
+            self._bells = bell and BellRounds(
+                bell, self._watch, self._processes, deadlines, self._control, timeout
+            )
             self._resources = stack.pop_all()
-        try:
-            self._processes.start(range(size))
-            self.introductions = self._make(range(size), start_serially)
-        except BaseException:
-            self.close(grace_seconds=_FAILED_START_SECONDS)
-            raise
 
     @property
     def pids(self) -> tuple[int, ...]:
@@ -130,7 +120,7 @@ class WorkerPool:
 
     @property
     def has_bell(self) -> bool:
-        """Whether `round` can be used; else rounds are asked for with `ask_round`."""
+        """Whether `round` can be used; else rounds go through the channels."""
         return self._bells is not None
 
     @property
@@ -140,14 +130,51 @@ class WorkerPool:
 
     @property
     def dead(self) -> list[int]:
-        """The workers that are gone."""
+        """The workers that are gone, as far as is known."""
         return self._processes.dead
 
-    def exitcode(self, worker: int) -> int | None:
-        """Returns how a dead worker ended; None where nobody knows."""
-        return self._processes.exitcode(worker)
+    @property
+    def living(self) -> list[int]:
+        """The workers that were started and are not known to be dead."""
+        return [w.index for w in self._processes.workers if not w.is_dead]
 
-    def attach(
+    def gone(self, worker: int) -> WorkerGone:
+        """Returns what is known of a dead worker."""
+        exitcode = self._processes.exitcode(worker)
+        part = self._control.part_of(worker)
+        exceeded = self._processes.workers[worker].exceeded
+        return WorkerGone(worker, exitcode, part, exceeded, self._notes.of(worker))
+
+    def start(self, workers: Sequence[int]) -> None:
+        """Starts workers in places where there are none, or dead ones.
+
+        Raises:
+            NurseryError: If the process that starts workers could not do so. The places
+                are then empty, and may be tried again.
+        """
+        for worker in self._started(workers):
+            self._processes.remove(worker)
+        for worker in workers:
+            self._notes.wipe(worker)
+            self._control.forget(worker)
+        try:
+            self._processes.start(workers, self._start_timeout)
+        except BaseException:
+            self.kill(workers)
+            raise
+
+    def make(self, worker: int, order: Any = None) -> int:
+        """Has a worker make its object; returns the number of the request.
+
+        Args:
+            worker: Number of the worker.
+            order: What its factory gets, beside where to note its progress.
+        """
+        factory = self._factories[worker]
+        pickled = factory if isinstance(factory, bytes) else None
+        return self._ask(worker, "make", pickled, order, limit=self._start_timeout)
+
+    def lay_out(
         self,
         layout: shared.ArrayLayout,
         num_inputs: int,
@@ -155,120 +182,139 @@ class WorkerPool:
         *,
         shared_memory: bool,
     ) -> list[npt.NDArray[Any]]:
-        """Returns the arrays of the batch, of which each worker now serves its rows.
+        """Returns the arrays of the batch, for workers to be attached to.
 
         Args:
             layout: All arrays, the inputs first.
             num_inputs: How many of them are inputs.
             rows: For each worker its first row and one past its last.
             shared_memory: False gives each side arrays of its own; rounds are then
-                to be asked for with `ask_round`, which carries the values.
+                to go through the channels, which carry the values.
 
         Raises:
             MemoryError: If the machine does not have the memory.
-            MakeFailed: If an object does not take the arrays.
         """
-        offset = doorbell.ControlBlock.size(len(rows)) if shared_memory else None
+        offset = ControlBlock.size(len(rows)) if shared_memory else None
         self._attachments = [
             Attachment(layout, num_inputs, span, offset) for span in rows
         ]
         if offset is None:
-            arrays = layout.new_arrays()
-        else:
-            self._memory.reserve(offset + layout.size)
-            arrays = layout.arrays(self._memory.map(layout.size, offset))
-        self._attach(range(len(rows)))
-        return arrays
+            return layout.new_arrays()
+        self._memory.reserve(offset + layout.size)
+        return layout.arrays(self._memory.map(layout.size, offset))
 
-    def round(self, command: int) -> News | None:
+    def attach(self, worker: int) -> int:
+        """Has a worker's object take its rows; returns the number of the request."""
+        attachment = self._attachments[worker]
+        return self._ask(worker, "attach", attachment, limit=self._start_timeout)
+
+    def round(self, command: int, *, wait_for_all: bool = False) -> News | None:
         """Has every worker do one round on the shared arrays.
+
+        Args:
+            command: What it is about.
+            wait_for_all: If False, nothing is asked where a worker is known to be dead,
+                and after a failure the others have 50 ms more.
 
         Returns:
             None where every worker did it and none has anything to tell; else what
             they told, by worker, failures among it. A dead worker tells nothing: see
-            `dead`. After the first failure the call waits 50 ms for further ones; a
-            worker that is busy even then tells nothing either.
+            `dead`. Nor does one that was not waited for.
 
         Raises:
             ClosedError: If the pool is closed, or gets closed meanwhile.
         """
+        assert self._bells is not None, "there is no bell: use round_by_channel"
         self.settle()
-        assert self._bells is not None, "there is no bell: use ask_round"
-        bell, control = self._bells
-        if self.dead:
+        num_living = len(self._factories) - len(self._processes.dead)
+        if not num_living or (num_living < len(self._factories) and not wait_for_all):
             return {}
-        self._number += 1
-        self._news = {}
         self._is_dirty = True
-        control.command = command
-        control.asked[:] = self._number
-        bell.ring(self._number, len(self._factories))
-        events = self._watch.poll()
-        if len(events) == 1 and events[0][0] == bell.bell:
-            doorbell.take(bell.bell)
-            done = control.done.tolist()
-            if done.count(self._number) == len(done):
-                self._is_dirty = False
-                return None
-        else:
-            self._watch.handle(events)
-        self._wait_out_round(control)
-        return dict(self._news) if self._news or self._is_dirty else None
+        self._is_dirty = not self._bells.run(
+            command, num_living, wait_for_all=wait_for_all
+        )
+        news = self._bells.news
+        return dict(news) if news or self._is_dirty else None
 
-    def ask_round(
+    def round_by_channel(
         self,
-        worker: int,
         command: int,
-        inputs: Sequence[npt.NDArray[Any]] | None = None,
-        extras: Any = None,
-    ) -> int:
-        """Asks one worker for a round, through its channel.
+        values: Mapping[int, tuple[Sequence[npt.NDArray[Any]] | None, Any]],
+        *,
+        one_by_one: bool = False,
+        wait_for_all: bool = False,
+    ) -> dict[int, Any]:
+        """Has workers do one round each, with a message to each of them.
 
         Args:
-            worker: Number of the worker.
             command: As in `round`.
-            inputs: Values for its input arrays where memory is not shared.
-            extras: Input values that do not fit into arrays of fixed shape.
+            values: For each worker the values of its inputs, None where they are in
+                shared memory, and those that fit into no array.
+            one_by_one: Whether a worker begins only when the one before is done.
+            wait_for_all: As in `round`.
 
         Returns:
-            The number of the request; its answer is (report or None, output arrays
-            or None).
-
-        Raises:
-            WorkerGone: If the worker is dead.
+            For each worker its answer, (report or None, output arrays or None); none
+            for a worker that was not waited for.
         """
-        return self._ask(worker, "round", command, inputs, extras)
+        self.settle()
+        self._is_dirty = True
+        answers: dict[int, Any] = {}
+        groups = [[worker] for worker in values] if one_by_one else [list(values)]
+        until = math.inf
+        for group in groups:
+            if until <= time.monotonic():
+                break
+            asked = {
+                self._ask(w, "round", command, *values[w], limit=self._timeout): w
+                for w in group
+            }
+            gathered = self.gather(list(asked), wait_for_all=wait_for_all)
+            answers.update({asked[n]: answer for n, answer in gathered.items()})
+            has_failed_now = not wait_for_all and any(map(has_failed, answers.values()))
+            if has_failed_now and until == math.inf:
+                until = time.monotonic() + GATHER_SECONDS
+        self._is_dirty = len(answers) < len(values) or bool(self.dead)
+        return answers
 
     def ask(self, worker: int, name: str, *arguments: Any) -> int:
         """Asks a worker's object for something by name; returns the request's number.
 
         Raises:
             TypeError: If an argument cannot be pickled.
-            WorkerGone: If the worker is dead.
         """
-        return self._ask(worker, "request", name, arguments)
+        return self._ask(worker, "request", name, arguments, limit=self._timeout)
+
+    def ask_to_make(self, worker: int, name: str, *arguments: Any) -> int:
+        """Asks as `ask` does for something that takes as long as a start."""
+        return self._ask(worker, "request", name, arguments, limit=self._start_timeout)
 
     def answer(self, number: int) -> Any:
-        """Returns the answer to a request, waiting for it; a `RemoteError` is one.
+        """Returns the answer to a request, waiting for it; see the class.
 
         Raises:
-            WorkerGone: If the worker died before it answered.
             ClosedError: If the pool is closed, or gets closed meanwhile.
         """
         self._watch.check_open()
-        worker = self._processes.workers[self._asked[number]]
-        while number not in self._answers:
-            if worker.is_dead:
-                del self._asked[number]
-                raise WorkerGone(worker.index, self.exitcode(worker.index))
-            self._watch.wait()
-        del self._asked[number]
-        return _unpickled(self._answers.pop(number))
+        return self._errands.answer(number)
+
+    def gather(
+        self, numbers: Sequence[int], *, wait_for_all: bool = False
+    ) -> dict[int, Any]:
+        """Returns the answers to requests, by number, waiting for all.
+
+        Unless it is to `wait_for_all` it leaves out those that have not arrived 50 ms
+        after the first failure, and forgets them.
+
+        Raises:
+            ClosedError: If the pool is closed, or gets closed meanwhile.
+        """
+        self._watch.check_open()
+        return self._errands.gather(numbers, wait_for_all=wait_for_all)
 
     def forget(self, number: int) -> None:
         """Drops a request whose answer nobody wants any more."""
-        self._asked.pop(number, None)
-        self._answers.pop(number, None)
+        self._errands.forget(number)
 
     def settle(self) -> None:
         """Waits until no living worker is at anything, and drains the bells."""
@@ -276,42 +322,34 @@ class WorkerPool:
         if not self._is_dirty:
             return
         pings = [
-            self._ask(worker.index, "ping")
+            self._ask(
+                worker.index,
+                "ping",
+                limit=self._timeout,
+                since=self._busy_since(worker.index),
+            )
             for worker in self._processes.workers
             if not worker.is_dead
         ]
-        try:
-            for ping in pings:
-                with contextlib.suppress(WorkerGone):
-                    self.answer(ping)
-        finally:
-            for ping in pings:
-                self.forget(ping)
+        self._errands.gather(pings, wait_for_all=True)
         if self._bells is not None:
-            self._bells[0].silence()
+            self._bells.silence()
         self._is_dirty = False
 
-    def replace_dead(self) -> None:
-        """Starts a new worker, with a new object, in place of each dead one.
+    def pause(self, seconds: float) -> None:
+        """Waits, while deaths are noted.
 
         Raises:
-            MakeFailed, WorkerGone, NurseryError: As when the pool was made. The places
-                that were to be filled are then empty, and may be tried again.
+            ClosedError: If the pool is closed, or gets closed meanwhile.
         """
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0.0:
+            self._watch.wait(left)
+
+    def kill(self, workers: Sequence[int]) -> None:
+        """Ends workers, those that were started, and waits until they are gone."""
         self._is_dirty = True
-        self.settle()
-        replaced = self.dead
-        for index in replaced:
-            self._processes.remove(index)
-        try:
-            self._processes.start(replaced)
-            made = self._make(replaced, start_serially=False)
-            for index, introduction in zip(replaced, made, strict=True):
-                self.introductions[index] = introduction
-            self._attach(replaced)
-        except BaseException:
-            self._processes.kill(replaced)
-            raise
+        self._processes.kill(self._started(workers))
 
     def check_open(self) -> None:
         """Raises ClosedError if this is closed, or belongs to another process."""
@@ -339,114 +377,51 @@ class WorkerPool:
                 with contextlib.suppress(TimeoutError, errors.ClosedError):
                     worker.send((0, "close", pickling.dumps(())), time.monotonic())
             self._processes.end(deadline)
-        self._bells = None  # What is mapped holds a descriptor.
+        self._bells = None
+        del self._control  # What is mapped holds a descriptor.
 
-    def _hang_bells(self, stack: contextlib.ExitStack) -> tuple[int, ...]:
-        """Returns the descriptors of the doorbell that is now there."""
-        made = doorbell.Doorbell.create()
-        stack.callback(made.close)
-        # A bell that is rung late is to wake one wait, and not all that follow.
-        self._watch.add(made.bell, lambda: doorbell.take(made.bell))
-        control = doorbell.ControlBlock(self._memory, len(self._factories))
-        self._bells = made, control
-        return made.descriptors
-
-    def _inherited(self, index: int) -> Callable[[], Servant]:
-        factory = self._factories[index]
+    def _inherited(self, worker: int) -> ServantFactory:
+        factory = self._factories[worker]
         assert callable(factory), "a fork inherits factories as they are"
         return factory
 
     def _read(self, worker: WorkerHandle) -> None:
-        """Sorts what a worker has sent; late news and unwanted answers are dropped."""
+        """Sorts what a worker has sent."""
         for kind, number, payload in worker.channel.receive_all():
-            if kind == "answer" and number in self._asked:
-                self._answers[number] = payload
-            elif kind == "news" and number == self._number:
-                self._news[worker.index] = _unpickled(payload)
+            if kind == "answer":
+                self._errands.hear(number, payload)
+            elif self._bells is not None:
+                self._bells.hear(worker.index, number, payload)
 
-    def _make(self, indices: Sequence[int], start_serially: bool) -> list[Any]:
-        def ask(index: int) -> int:
-            factory = self._factories[index]
-            pickled = factory if isinstance(factory, bytes) else None
-            return self._ask(index, "make", pickled)
+    def _started(self, workers: Sequence[int]) -> list[int]:
+        return [w for w in workers if w < len(self._processes.workers)]
 
-        if start_serially:
-            return [self._made(index, self.answer(ask(index))) for index in indices]
-        asked = {ask(index): index for index in indices}
-        made = {
-            asked[number]: self._made(asked[number], answer)
-            for number, answer in self._in_order_of_arrival(list(asked))
-        }
-        return [made[index] for index in indices]
-
-    def _made(self, index: int, answer: Any) -> Any:
-        if isinstance(answer, (RemoteError, Report)):
-            raise MakeFailed(index, answer)
-        return answer
-
-    def _in_order_of_arrival(self, waiting: list[int]) -> Iterator[tuple[int, Any]]:
-        while waiting:
-            ready = [n for n in waiting if n in self._answers or self._is_lost(n)]
-            for number in ready:
-                waiting.remove(number)
-                yield number, self.answer(number)
-            if not ready:
-                self._watch.wait()
-
-    def _is_lost(self, number: int) -> bool:
-        return self._processes.workers[self._asked[number]].is_dead
-
-    def _attach(self, indices: Sequence[int]) -> None:
-        if not self._attachments:
-            return
-        numbers = [
-            self._ask(index, "attach", self._attachments[index]) for index in indices
-        ]
-        for number in numbers:
-            index = self._asked[number]
-            self._made(index, self.answer(number))
-
-    def _ask(self, index: int, verb: str, *arguments: Any) -> int:
+    def _ask(
+        self,
+        worker: int,
+        verb: str,
+        *arguments: Any,
+        limit: float | None,
+        since: float | None = None,
+    ) -> int:
         self._watch.check_open()
-        worker = self._processes.workers[index]
-        if worker.is_dead:
-            raise WorkerGone(index, self.exitcode(index))
-        # By itself, so that a worker can answer even what it cannot read.
-        payload = pickling.dumps(arguments)
-        self._last_request += 1
-        number = self._last_request
-        self._asked[number] = index
-        worker.send((number, verb, payload))
-        if worker.channel.has_messages:  # They came while it was sent.
-            self._read(worker)
+        number = self._errands.ask(worker, verb, *arguments, limit=limit, since=since)
+        handle = self._processes.workers[worker]
+        if handle.channel.has_messages:  # They came while it was sent.
+            self._read(handle)
         return number
 
-    def _wait_out_round(self, control: doorbell.ControlBlock) -> None:
-        """Waits until all are done, or 50 ms past the first failure."""
-        deadline: float | None = None
-        while not self._is_round_over(control):
-            if deadline is None and self._has_failed():
-                deadline = time.monotonic() + _GATHER_SECONDS
-            left = None if deadline is None else deadline - time.monotonic()
-            if left is not None and left <= 0.0:
-                return
-            self._watch.wait(left)
-        self._is_dirty = bool(self.dead)
+    def _busy_since(self, worker: int) -> float | None:
+        """Returns since when a worker is at a round; None where it is at none."""
+        if self._bells is None or not self._bells.is_busy(worker):
+            return None
+        return self._bells.rung_at
 
-    def _is_round_over(self, control: doorbell.ControlBlock) -> bool:
-        """Whether every worker that lives is done, and has told what it has to tell."""
-        dead = self.dead
-        for worker, done in enumerate(control.done.tolist()):
-            has_told = done == self._number or worker in self._news
-            if worker not in dead and (abs(done) != self._number or not has_told):
-                return False
-        return True
 
-    def _has_failed(self) -> bool:
-        return bool(self.dead) or any(
-            isinstance(news, RemoteError) or news.failures
-            for news in self._news.values()
-        )
+def _new_file(stack: contextlib.ExitStack, *, in_memory: bool) -> shared.MemoryFile:
+    made = shared.MemoryFile.create(in_memory=in_memory)
+    stack.callback(made.close)
+    return made
 
 
 def _check_descriptors(num_workers: int) -> None:
@@ -461,14 +436,3 @@ def _check_descriptors(num_workers: int) -> None:
             f"{limit} that this process may have are taken. Allow more with "
             f"`ulimit -n {taken + wanted}`, or use fewer workers (num_workers=)",
         )
-
-
-def _unpickled(payload: bytes) -> Any:
-    """Returns the value; a `RemoteError` where it cannot be read here.
-
-    A value may be of the user's own making, and so is what runs when it is read.
-    """
-    try:
-        return pickle.loads(payload)
-    except Exception as error:
-        return RemoteError.of(error)

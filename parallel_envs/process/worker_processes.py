@@ -17,6 +17,7 @@ from parallel_envs.process.watch import Watch, is_readable
 from parallel_envs.process.worker import Station
 from parallel_envs.process.worker_handle import WorkerHandle
 
+_BIRTH_SECONDS = 60.0  # How long a nursery that is ready may take to fork.
 _EXITCODE_SECONDS = 1.0  # How long the nursery may take to tell how a worker ended.
 _KILL_SECONDS = 2.0
 
@@ -79,16 +80,22 @@ class WorkerProcesses:
         """Process id of the nursery; None where there is none."""
         return None if self._nursery is None else self._nursery.pid
 
-    def start(self, indices: Sequence[int]) -> None:
+    def start(self, indices: Sequence[int], timeout: float | None = None) -> None:
         """Starts a worker in each place, and waits until it has its process id.
+
+        Args:
+            indices: The places, new ones in their order.
+            timeout: Seconds that the nursery may take to be ready.
 
         Raises:
             NurseryError: If the process that starts workers could not do so.
         """
         if self._nursery is None:
             self._start_nursery()
+        deadline = None if timeout is None else time.monotonic() + timeout
         while not self._is_nursery_ready:
-            self._wait_for_nursery()
+            self._wait_for_nursery(deadline)
+        deadline = time.monotonic() + _BIRTH_SECONDS
         surroundings = Surroundings.capture()
         for index in indices:
             mine, other = channel.Channel.pair(self._watch.stop)
@@ -99,7 +106,7 @@ class WorkerProcesses:
             worker.send(surroundings)
             self._watch.wait(0.0)  # Births are told meanwhile: none may be crowded out.
         while any(self.workers[index].pid is None for index in indices):
-            self._wait_for_nursery()
+            self._wait_for_nursery(deadline)
         for index in indices:
             self._watch_channel(self.workers[index])
 
@@ -166,16 +173,21 @@ class WorkerProcesses:
                 return
             except OSError:
                 self._lose_nursery()
-        self._wait_for_nursery()
+        self._wait_for_nursery(None)  # There is none, which this tells.
 
-    def _wait_for_nursery(self) -> None:
+    def _wait_for_nursery(self, deadline: float | None) -> None:
         """Handles what happens next, which must not be the nursery's end."""
         if self._nursery is None:
             raise NurseryError(
                 self._complaint or "the process that starts workers died",
                 is_refusal=self._is_refusal,
             )
-        self._watch.wait()
+        left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and left <= 0.0:
+            signal.pidfd_send_signal(self._nursery.pidfd, signal.SIGKILL)
+            self._lose_nursery()
+            raise NurseryError("the process that starts workers took too long")
+        self._watch.wait(left)
 
     def _read_nursery(self) -> None:
         if self._nursery is None:
@@ -199,7 +211,7 @@ class WorkerProcesses:
             signal.pidfd_send_signal(pidfd, signal.SIGKILL)
             os.close(pidfd)
             return
-        worker.pid, worker.pidfd = pid, pidfd
+        worker.pid, worker.pidfd, worker.channel.death = pid, pidfd, pidfd
         self._watch.add(pidfd, lambda: self._lose(worker))
 
     def _note_exit(self, birth: int, exitcode: int) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import functools
 import pickle
+import random
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,9 @@ import parallel_envs as pe
 from parallel_envs import time_step as ts
 from parallel_envs.batch import environment_rows
 from parallel_envs.batch.environment_rows import (
+    Birth,
     Command,
     EnvironmentRows,
-    Factory,
     Failure,
 )
 from parallel_envs.process.worker import Report
@@ -37,12 +38,15 @@ class Closing(environments.Counting):
 
 def serve(*envs: pe.PyEnvironment) -> tuple[EnvironmentRows, list[npt.NDArray[Any]]]:
     """Returns rows of counting environments, and their arrays: the action first."""
-    rows = EnvironmentRows(envs, validate=True)
-    count = len(envs)
+    rows = EnvironmentRows.holding(envs)
+    return rows, attached(rows, len(envs))
+
+
+def attached(rows: EnvironmentRows, count: int) -> list[npt.NDArray[Any]]:
     outputs = [np.zeros(count, kind) for kind in (np.int32, np.float32, np.float32)]
     arrays = [np.zeros(count, np.int64), *outputs, np.zeros((count, 3), np.int64)]
     rows.attach(arrays[:1], arrays[1:])
-    return rows, arrays
+    return arrays
 
 
 def test_rounds_write_into_the_arrays_and_tell_nothing_where_all_is_well() -> None:
@@ -76,38 +80,106 @@ def test_a_failure_travels_with_its_exception() -> None:
     assert not arrived.is_misfit
 
 
-def test_environments_made_before_one_that_cannot_be_made_are_closed() -> None:
+def test_environments_are_made_up_to_one_that_cannot_be_made() -> None:
     said: list[int] = []
-    constructors = [
-        functools.partial(Closing, said, 4, raises=False),
-        environments.RaisingInConstructor,
-    ]
+    broken = [True]
 
-    introduction = Factory(tuple(constructors), 6, validate=True)().introduction()
+    def make_or_raise() -> pe.PyEnvironment:
+        if broken.pop():
+            raise RuntimeError("no display")
+        return Closing(said, 5)
 
-    assert isinstance(introduction, Report)
-    assert said == [4]
-    assert [(each.rows, each.doing) for each in introduction.failures] == [
+    makers = [functools.partial(Closing, said, 4), make_or_raise, make_or_raise]
+    births = [Birth()] * 3
+    rows = EnvironmentRows(makers, validate=True, first=6)
+
+    told = rows.renew((), births)
+    missing = rows.missing
+    broken += [False, False]
+    renewed = rows.renew((), births)
+
+    assert isinstance(told, Report)
+    assert [(each.rows, each.doing) for each in told.failures] == [
         ((7,), "construction")
     ]
+    assert missing == [1, 2]
+    assert isinstance(renewed, list)
+    assert rows.missing == []
+    assert said == []
 
 
-def test_an_environment_that_raises_in_close_does_not_hide_why_there_is_none() -> None:
-    constructors = [
-        functools.partial(Closing, [], 4, raises=True),
-        environments.RaisingInConstructor,
-    ]
+def test_a_discarded_environment_is_closed_and_its_successor_starts_anew() -> None:
+    said: list[int] = []
+    makers = [functools.partial(Closing, said, index) for index in range(2)]
+    rows = EnvironmentRows(makers, validate=True)
+    rows.renew((), [Birth()] * 2)
+    arrays = attached(rows, 2)
+    for command in (Command.RESET, Command.STEP):
+        rows.round(command)
 
-    introduction = Factory(tuple(constructors), 0, validate=True)().introduction()
+    rows.renew([1], [Birth()] * 2)
+    rows.round(Command.STEP)
 
-    assert isinstance(introduction, Report)
-    assert isinstance(introduction.failures[0].exception, RuntimeError)
+    assert said == [1]
+    assert arrays[1].tolist() == [1, 0]
+    assert arrays[-1].tolist() == [[0, 0, 2], [1, 0, 0]]
+
+
+def test_an_environment_that_raises_in_close_does_not_hide_why_it_is_replaced(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    makers = [functools.partial(Closing, [], 4, raises=True)]
+    rows = EnvironmentRows(makers, validate=True)
+    rows.renew((), [Birth()])
+
+    introduction = rows.renew([0], [Birth()])
+
+    assert isinstance(introduction, list)
+    assert "cannot close 4" in caplog.text
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_new_environments_can_start_before_the_others_step(twice: bool) -> None:
+    makers = [functools.partial(environments.Counting, index) for index in range(2)]
+    rows = EnvironmentRows(makers, validate=True)
+    rows.renew((), [Birth()] * 2)
+    arrays = attached(rows, 2)
+    for command in (Command.RESET, Command.STEP):
+        rows.round(command)
+
+    rows.renew([1], [Birth()] * 2)
+    rows.round(Command.START, [(1, twice)])
+    started = arrays[-1].tolist()
+    rows.round(Command.STEP)
+
+    assert started == [[0, 0, 1], [1, 0, 0]]
+    assert arrays[-1].tolist() == [[0, 0, 2], [1, 1, 0] if twice else [1, 0, 1]]
+
+
+def test_seeds_come_before_the_first_step_and_the_globals_before_the_constructor() -> (
+    None
+):
+    drawn: list[float] = []
+
+    def make() -> pe.PyEnvironment:
+        drawn.append(random.random() + np.random.random())
+        return environments.Drawing()
+
+    rows = EnvironmentRows([make], validate=True)
+
+    for births in ([Birth(3, (8,))], [Birth(3, (9,))], [Birth(4)]):
+        rows.renew([0], births)
+
+    assert drawn[0] == drawn[1] != drawn[2]
+    (env,) = rows.environments
+    assert isinstance(env, environments.Drawing)
+    assert env.generator.random() == np.random.default_rng(0).random()
 
 
 def test_all_are_closed_and_the_first_exception_is_told() -> None:
     said: list[int] = []
     envs = [Closing(said, index, raises=index > 0) for index in range(3)]
-    rows = EnvironmentRows(envs, validate=True)
+    rows = EnvironmentRows.holding(envs)
 
     with pytest.raises(OSError, match="cannot close 1"):
         rows.close()
@@ -140,7 +212,7 @@ def test_actions_are_scalars_and_copies_that_stay() -> None:
 def test_setting_walks_inwards_to_where_the_attribute_is() -> None:
     inner = environments.Counting()
     outer = pe.wrappers.TimeLimit(pe.wrappers.TimeLimit(inner, 9), 8)
-    rows = EnvironmentRows([outer], validate=True)
+    rows = EnvironmentRows.holding([outer])
 
     rows.request("set_attr", 0, "index", 5)
     rows.request("set_attr", 0, "new", 6)
@@ -151,7 +223,7 @@ def test_setting_walks_inwards_to_where_the_attribute_is() -> None:
 
 
 def test_looking_up_tells_methods_from_values() -> None:
-    rows = EnvironmentRows([environments.Counting(3)], validate=True)
+    rows = EnvironmentRows.holding([environments.Counting(3)])
 
     assert rows.request("look_up", 0, "index") == (False, 3)
     assert rows.request("look_up", 0, "get_info") == (True, None)

@@ -1,0 +1,297 @@
+"""Rounds of a batch, in which environments that fail are replaced.
+
+What a row says stays a sequence of episodes, FIRST (MID)* LAST, whatever happens:
+
+    the row's last step   its environment is lost    what the row says then
+    --------------------  -------------------------  ----------------------------------
+    FIRST or MID          in a step                  LAST: reward 0, discount 1.0, the
+                                                     last observation once more; the
+                                                     next step gives FIRST
+    LAST, or none yet     in a reset                 FIRST, of the new environment
+
+A batched environment whose rows are at both at once is reset twice: rows that have
+said FIRST already say MID when the others say FIRST.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from parallel_envs import time_step as ts
+from parallel_envs.batch.environment_rows import Command, Failure
+from parallel_envs.batch.failure_record import FailureRecord
+from parallel_envs.batch.lineage import Lineage
+from parallel_envs.batch.row_server import (
+    Outcome,
+    RowServer,
+    detail,
+    error_of,
+    first_rows,
+    trace_of,
+)
+from parallel_envs.batch.row_writer import TimeStepStructure
+from parallel_envs.process.worker_handle import WorkerGone
+
+_LOGGER = logging.getLogger(__name__)
+
+_FIRST_PAUSE_SECONDS = 0.1  # Before the second try in a row; then twice as long each.
+_LONGEST_PAUSE_SECONDS = 5.0
+
+Extras = dict[int, list[Any]]
+Leaves = list[Any]
+
+
+class Repair:
+    """Has environments made, stepped and, where they fail, made anew.
+
+    Attributes:
+        failures: What has gone wrong so far, in the order in which it was told.
+        crashed: Rows that owe their last step to a failure.
+        lost: Those of them that said LAST, and have a new environment since.
+    """
+
+    def __init__(self, rows: RowServer, lineage: Lineage, max_restarts: int) -> None:
+        """Makes nothing yet.
+
+        Args:
+            rows: What steps the environments.
+            lineage: Decides their seeds.
+            max_restarts: Failures of one environment that are repaired; those after
+                them are raised.
+        """
+        self._rows, self._lineage = rows, lineage
+        self._max_restarts = max_restarts
+        self.failures: list[FailureRecord] = []
+        self.crashed: frozenset[int] = frozenset()
+        self.lost: frozenset[int] = frozenset()
+        self._num_restarts: dict[int, int] = {}
+        self._in_a_row: dict[int, int] = {}
+        self._num_rounds = 0
+        self._is_incomplete = False
+        self._firsts: list[int] = []
+        self._held: list[int] = []  # Rows that wait for others of their environment.
+        self._delivered: Leaves | None = None
+
+    def make_missing(self) -> None:
+        """Makes the environments that are not there, and waits until they are.
+
+        Raises:
+            WorkerError: If one could not be made.
+        """
+        if not self._is_incomplete:
+            missing = self._rows.missing
+            if not missing:
+                return
+            if self._firsts:
+                _LOGGER.warning("Environments %s are gone: making new ones.", missing)
+            for index in missing if self._firsts else ():
+                self._lineage.end_life(index)
+            self._renew(())
+        try:
+            while failures := self._rows.await_renewed():
+                self._charge([self._by_row(failure) for failure in failures])
+                self._renew(())
+        finally:
+            self._is_incomplete = False  # What is missing now is known by `missing`.
+
+    def complete(self) -> None:
+        """Waits for environments that are being made anew."""
+        if self._is_incomplete:
+            self.make_missing()
+
+    def lay_out(
+        self,
+        structure: TimeStepStructure,
+        take: Callable[[Extras], Leaves],
+    ) -> None:
+        """Takes what rounds need, once all environments have said what they are.
+
+        Args:
+            structure: The time step of one row.
+            take: Returns copies of all leaves as the last round has left them, given
+                the values of those whose size varies.
+        """
+        self._structure, self._take = structure, take
+        self._firsts = first_rows(self._rows.descriptions)
+        self._index_of = np.repeat(
+            np.arange(len(self._firsts) - 1), np.diff(self._firsts)
+        ).tolist()
+
+    def round(self, command: Command, extras: Extras | None) -> Leaves:
+        """Steps or resets every row; returns the leaves of the time step.
+
+        Raises:
+            WorkerError: If an environment failed that has no restart left.
+        """
+        self.complete()
+        outcome = self._rows.round(command, extras)
+        self._num_rounds += 1
+        held, self._held = self._held, []
+        if outcome is not None and outcome.failures:
+            leaves = self._mend(command, outcome)
+        else:
+            self.crashed = self.lost = frozenset()
+            leaves = self._take({} if outcome is None else outcome.extras)
+        if self._max_restarts:
+            self._keep(command, leaves, held)
+        return leaves
+
+    def _mend(self, command: Command, outcome: Outcome) -> Leaves:
+        """Replaces what has failed; returns the leaves with what those rows say now."""
+        extras, failures = dict(outcome.extras), outcome.failures
+        lost: set[int] = set()
+        twice: dict[int, bool] = {}  # Environments that start now; see `RowServer`.
+        while failures:
+            self._charge(failures)
+            failed = {self._index_of[row] for each in failures for row in each.rows}
+            for index in failed:
+                rows = self._rows_of(index)
+                running = [r for r in rows if command == Command.STEP and self._runs(r)]
+                lost.update(running)
+                if len(running) < len(rows):
+                    twice[index] = bool(running)
+            self._renew(failed)
+            starting = {index: twice[index] for index in failed & twice.keys()}
+            if not starting:
+                break  # The next round resets what is new.
+            self.make_missing()
+            started = self._rows.start(starting)
+            failures = () if started is None else started.failures
+            for position, values in ({} if started is None else started.extras).items():
+                self._merge(extras.setdefault(position, values), values, starting)
+        first = {row for index in twice for row in self._rows_of(index)} - lost
+        self.lost, self.crashed = frozenset(lost), frozenset(lost | first)
+        self._held = sorted(row for row in first if twice[self._index_of[row]])
+        leaves = self._take(extras)
+        for row in lost:
+            self._end_episode(leaves, row)
+        return leaves
+
+    def _keep(self, command: Command, leaves: Leaves, held: Sequence[int]) -> None:
+        """Keeps what is handed out, to say it once more where there is nothing new."""
+        if command == Command.STEP:
+            for row in held:
+                if row not in self.crashed:
+                    leaves[0][row] = ts.StepType.MID
+            if self._in_a_row:
+                self._forgive()
+        # What was handed out is the caller's, who may write into it.
+        self._delivered = [_copy(leaf) for leaf in leaves]
+
+    def _renew(self, discarded: Iterable[int]) -> None:
+        self._rows.renew(discarded, self._lineage.births())
+        self._is_incomplete = True
+
+    def _rows_of(self, index: int) -> range:
+        return range(self._firsts[index], self._firsts[index + 1])
+
+    def _by_row(self, failure: Failure) -> Failure:
+        """Returns the failure of a constructor as that of its rows, once known."""
+        if self._firsts:
+            rows = self._rows_of(failure.rows[0])
+            return Failure(rows, failure.doing, failure.error)
+        return failure
+
+    def _runs(self, row: int) -> bool:
+        """Whether the row is in the middle of an episode."""
+        return self._delivered is not None and (
+            int(self._delivered[0][row]) != int(ts.StepType.LAST)
+        )
+
+    def _merge(
+        self, values: list[Any], new: Sequence[Any], indices: Iterable[int]
+    ) -> None:
+        """Takes over the new values of some environments' rows."""
+        for index in indices:
+            for row in self._rows_of(index):
+                values[row] = new[row]
+
+    def _end_episode(self, leaves: Leaves, row: int) -> None:
+        """Has a row say LAST, in a step that did not happen."""
+        assert self._delivered is not None, "a row that runs has said something"
+        for position, leaf in enumerate(leaves):
+            before = self._delivered[position][row]
+            if position == 0:
+                leaf[row] = ts.StepType.LAST
+            elif position in self._structure.rewards:
+                leaf[row] = np.zeros_like(before)
+            elif position in self._structure.discounts:
+                leaf[row] = np.ones_like(before)
+            else:
+                leaf[row] = before
+
+    def _charge(self, failures: Sequence[Failure]) -> None:
+        """Counts and notes failures, and waits before the next try if they go on.
+
+        Raises:
+            WorkerError: If one of the environments at fault has no restart left.
+        """
+        culprits = [failure for failure in failures if failure.culprit is None]
+        faults = [self._fault(failure) for failure in culprits]
+        used = [self._num_restarts.get(index, 0) for index in faults]
+        is_repaired = max(used) < self._max_restarts
+        for failure, index in zip(culprits, faults, strict=True):
+            self._num_restarts[index] = self._num_restarts.get(index, 0) + is_repaired
+            self._in_a_row[index] = self._in_a_row.get(index, 0) + 1
+            self.failures.append(self._record(failure, failures, is_repaired))
+        if not is_repaired:
+            limit = self._max_restarts
+            note = f"It has used up its restarts (max_restarts={limit})."
+            raise error_of(failures, note=note if limit else "")
+        for failure in failures:
+            self._lineage.end_life(self._fault(failure))
+        tries = max(self._in_a_row[index] for index in faults)
+        if tries > 1:
+            pause = _FIRST_PAUSE_SECONDS * 2 ** (tries - 2)
+            self._rows.pause(min(pause, _LONGEST_PAUSE_SECONDS))
+
+    def _fault(self, failure: Failure) -> int:
+        """Returns the constructor whose environment has failed."""
+        return self._index_of[failure.rows[0]] if self._firsts else failure.rows[0]
+
+    def _record(
+        self,
+        failure: Failure,
+        failures: Sequence[Failure],
+        is_repaired: bool,
+    ) -> FailureRecord:
+        gone = failure.error if isinstance(failure.error, WorkerGone) else None
+        first = failure.rows[0]
+        lost = [
+            row
+            for other in failures
+            if other is failure or other.culprit == first
+            for row in other.rows
+        ]
+        return FailureRecord(
+            index=first,
+            indices=tuple(sorted(lost)),
+            kind="raised" if gone is None else "died" if gone.limit is None else "late",
+            doing=failure.doing,
+            message=f"environment {first}{detail(failure)}",
+            traceback=trace_of(failure),
+            exitcode=gone and gone.exitcode,
+            num_rounds=self._num_rounds,
+            time=time.time(),
+            num_restarts=self._num_restarts[self._fault(failure)],
+            is_repaired=is_repaired,
+        )
+
+    def _forgive(self) -> None:
+        """Forgets the failures of environments that have stepped since."""
+        for index in list(self._in_a_row):
+            rows = self._rows_of(index)
+            if all(self._runs(row) for row in rows) and self.crashed.isdisjoint(rows):
+                del self._in_a_row[index]
+
+
+def _copy(leaf: Any) -> Any:
+    if not isinstance(leaf, np.ndarray):
+        return [np.array(row) for row in leaf]
+    copied: Any = leaf.copy()
+    return copied

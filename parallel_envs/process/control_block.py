@@ -1,0 +1,107 @@
+"""What was asked of each worker, what it has done, and what it is at.
+
+It lies in memory that all map, so that the parent can read it of a worker that does
+not answer, or is dead.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from parallel_envs.process import shared_arrays
+
+_COMMAND = 0  # Index of the command; then one word of each kind for each worker.
+_ASKED, _DONE, _PART, _BEGAN = range(4)
+_NUM_KINDS = 4
+
+
+class ControlBlock:
+    """Words of 64 bits: the command of a round, and four for each worker.
+
+    A worker does a round only while what is asked of it differs from what it has done.
+
+    Attributes:
+        asked: Number of the round that each worker was last asked for, `[workers]`.
+        done: Number of the round that each has done; negative where it has also sent a
+            message about the round.
+    """
+
+    def __init__(self, memory: shared_arrays.MemoryFile, num_workers: int) -> None:
+        """Maps the block, which lies at the start of `memory`."""
+        self._words = memoryview(memory.map(self.size(num_workers))).cast("q")
+        self._num_workers = num_workers
+        everything: npt.NDArray[np.int64] = np.frombuffer(self._words, np.int64)
+        self.asked, self.done = (
+            everything[self._word(kind, 0) : self._word(kind, num_workers)]
+            for kind in (_ASKED, _DONE)
+        )
+
+    @staticmethod
+    def size(num_workers: int) -> int:
+        """Bytes of the block, a whole number of pages."""
+        page = shared_arrays.PAGE_SIZE
+        return -(-(1 + _NUM_KINDS * num_workers) * 8 // page) * page
+
+    @property
+    def command(self) -> int:
+        """What the round is about; the worker knows what the number means."""
+        return self._words[_COMMAND]
+
+    @command.setter
+    def command(self, command: int) -> None:
+        self._words[_COMMAND] = command
+
+    def asked_of(self, worker: int) -> int:
+        """Returns the number of the round that `worker` was last asked for."""
+        return self._words[self._word(_ASKED, worker)]
+
+    def set_done(self, worker: int, number: int) -> None:
+        """Says that `worker` has done a round; negative where it sent news as well."""
+        self._words[self._word(_DONE, worker)] = number
+
+    def forget(self, worker: int) -> None:
+        """Notes that a worker which is yet to be started is at nothing."""
+        self.done[worker] = self.asked[worker]
+        self.progress(worker).note(0)
+
+    def part_of(self, worker: int) -> int:
+        """Returns which part of its object `worker` was last at."""
+        return self._words[self._word(_PART, worker)]
+
+    def began_at(self, worker: int) -> float:
+        """Returns when `worker` began what it was last at, by `time.monotonic`."""
+        return self._words[self._word(_BEGAN, worker)] / 1e9
+
+    def progress(self, worker: int) -> Progress:
+        """Returns what `worker` notes with what it is at."""
+        part = self._word(_PART, worker)
+        began = self._word(_BEGAN, worker)
+        return Progress(self._words, part, began)
+
+    def _word(self, kind: int, worker: int) -> int:
+        return 1 + kind * self._num_workers + worker
+
+
+class Progress:
+    """Where a worker notes what it is at, for its parent to read at any moment.
+
+    Attributes:
+        note: Called with the number of a part of the object, notes that the worker is
+            at it. A part is what can be late or at fault by itself.
+    """
+
+    def __init__(self, words: memoryview[int], part: int, began: int) -> None:
+        """Writes into two of the words."""
+        self._words, self._began = words, began
+        self.note: Callable[[int], None] = functools.partial(words.__setitem__, part)
+
+    def begin(self, part: int | None = None) -> None:
+        """Notes that the worker begins now, with `part` or what it was last at."""
+        if part is not None:
+            self.note(part)
+        self._words[self._began] = time.monotonic_ns()

@@ -1,0 +1,181 @@
+"""What was asked of workers through their channels, and what they have answered.
+
+Every request has a number, and its answer carries it: an answer that nobody wants any
+more is dropped, so none is ever taken for another's.
+"""
+
+from __future__ import annotations
+
+import functools
+import pickle
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from parallel_envs.process import pickling
+from parallel_envs.process.deadlines import Deadlines, Errand
+from parallel_envs.process.remote_error import RemoteError
+from parallel_envs.process.worker import Report
+from parallel_envs.process.worker_handle import WorkerGone, WorkerHandle
+
+GATHER_SECONDS = 0.05
+"""How long a call that has failed waits for more failures."""
+
+
+class Errands:
+    """Requests by number, each open until its answer is taken or it is forgotten."""
+
+    def __init__(
+        self,
+        deadlines: Deadlines,
+        workers: Sequence[WorkerHandle],
+        gone: Callable[[int], WorkerGone],
+    ) -> None:
+        """Starts with none.
+
+        Args:
+            deadlines: What is waited with.
+            workers: The handle of each worker; it changes when one is replaced.
+            gone: Tells what is known of a dead worker.
+        """
+        self._deadlines = deadlines
+        self._workers = workers
+        self._gone = gone
+        self._last = 0
+        self._open: dict[int, tuple[WorkerHandle, Errand]] = {}
+        self._arrived: dict[int, bytes] = {}
+
+    def ask(
+        self,
+        index: int,
+        verb: str,
+        *arguments: Any,
+        limit: float | None,
+        since: float | None = None,
+    ) -> int:
+        """Asks a worker, dead or alive; returns the request's number.
+
+        Waits while the worker is too busy to take the message.
+
+        Args:
+            index: Number of the worker.
+            verb: What it knows how to do.
+            *arguments: They go along by value.
+            limit: Seconds that the worker may take.
+            since: From when its time counts, by `time.monotonic`; now by default.
+
+        Raises:
+            TypeError: If an argument cannot be pickled; nothing is asked then.
+        """
+        worker = self._workers[index]
+        # By itself, so that a worker can answer even what it cannot read.
+        payload = pickling.dumps(arguments)
+        self._last += 1
+        number = self._last
+        errand = Errand(index, since or time.monotonic(), limit)
+        self._open[number] = worker, errand
+        if not worker.is_dead:
+            self._send(worker, (number, verb, payload), errand)
+        return number
+
+    def answer(self, number: int) -> Any:
+        """Returns the answer to a request, waiting for it.
+
+        Returns:
+            A `RemoteError` where the worker failed, `WorkerGone` where it is dead.
+
+        Raises:
+            ClosedError: If the pool gets closed meanwhile.
+        """
+        while not self._is_settled(number):
+            self._deadlines.wait(lambda: self._unfinished([number]))
+        return self._take(number)
+
+    def gather(
+        self, numbers: Sequence[int], *, wait_for_all: bool = False
+    ) -> dict[int, Any]:
+        """Returns the answers to requests, by number, waiting for all.
+
+        Args:
+            numbers: What was asked.
+            wait_for_all: If False, 50 ms after a failure the requests that are then
+                still open are forgotten, and missing in the result.
+
+        Raises:
+            ClosedError: If the pool gets closed meanwhile.
+        """
+        answers: dict[int, Any] = {}
+        waiting = list(numbers)
+        until: float | None = None
+        try:
+            while True:
+                for number in filter(self._is_settled, waiting):
+                    answers[number] = self._take(number)
+                    if (
+                        until is None
+                        and not wait_for_all
+                        and has_failed(answers[number])
+                    ):
+                        until = time.monotonic() + GATHER_SECONDS
+                waiting = [number for number in waiting if number not in answers]
+                if not waiting or (until is not None and until <= time.monotonic()):
+                    return answers
+                unfinished = functools.partial(self._unfinished, waiting)
+                self._deadlines.wait(unfinished, until)
+        finally:
+            for number in waiting:
+                self.forget(number)
+
+    def forget(self, number: int) -> None:
+        """Drops a request whose answer nobody wants any more."""
+        self._open.pop(number, None)
+        self._arrived.pop(number, None)
+
+    def hear(self, number: int, payload: bytes) -> None:
+        """Takes in an answer that has arrived."""
+        if number in self._open:
+            self._arrived[number] = payload
+
+    def _send(self, worker: WorkerHandle, message: Any, errand: Errand) -> None:
+        push: Callable[[float | None], None] = lambda end: worker.send(message, end)  # noqa: E731
+        while not worker.is_dead:
+            left = self._deadlines.left([errand])
+            try:
+                push(None if left is None else time.monotonic() + left)
+                return
+            except TimeoutError:
+                self._deadlines.enforce([errand])
+                push = worker.flush
+
+    def _is_settled(self, number: int) -> bool:
+        return number in self._arrived or self._open[number][0].is_dead
+
+    def _unfinished(self, numbers: Sequence[int]) -> list[Errand]:
+        return [self._open[n][1] for n in numbers if not self._is_settled(n)]
+
+    def _take(self, number: int) -> Any:
+        worker, _ = self._open.pop(number)
+        if number not in self._arrived:
+            return self._gone(worker.index)
+        return unpickled(self._arrived.pop(number))
+
+
+def has_failed(answer: Any) -> bool:
+    """Returns whether an answer, or the report of a round in it, tells of a failure."""
+    if isinstance(answer, tuple):
+        told: list[Any] = [*answer]
+        return bool(told) and has_failed(told[0])
+    if isinstance(answer, Report):
+        return bool(answer.failures)
+    return isinstance(answer, (RemoteError, WorkerGone))
+
+
+def unpickled(payload: bytes) -> Any:
+    """Returns the value; a `RemoteError` where it cannot be read here.
+
+    A value may be of the user's own making, and so is what runs when it is read.
+    """
+    try:
+        return pickle.loads(payload)
+    except Exception as error:
+        return RemoteError.of(error)
