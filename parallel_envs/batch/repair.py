@@ -69,6 +69,7 @@ class Repair:
         self.failures: list[FailureRecord] = []
         self.crashed: frozenset[int] = frozenset()
         self.lost: frozenset[int] = frozenset()
+        self._deaths: set[int] = set()  # Process ids of workers.
         self._num_restarts: dict[int, int] = {}
         self._in_a_row: dict[int, int] = {}
         self._num_rounds = 0
@@ -91,7 +92,7 @@ class Repair:
                 _LOGGER.warning("Environments %s are gone: making new ones.", missing)
             for index in missing if self._firsts else ():
                 self._lineage.end_life(index)
-            self._renew(())
+            self._renew(missing)
         try:
             while failures := self._rows.await_renewed():
                 self._charge([self._by_row(failure) for failure in failures])
@@ -231,10 +232,10 @@ class Repair:
         Raises:
             WorkerError: If one of the environments at fault has no restart left.
         """
-        culprits = [failure for failure in failures if failure.culprit is None]
+        culprits = [failure for failure in failures if self._is_news(failure)]
         faults = [self._fault(failure) for failure in culprits]
         used = [self._num_restarts.get(index, 0) for index in faults]
-        is_repaired = max(used) < self._max_restarts
+        is_repaired = max(used, default=-1) < self._max_restarts
         for failure, index in zip(culprits, faults, strict=True):
             self._num_restarts[index] = self._num_restarts.get(index, 0) + is_repaired
             self._in_a_row[index] = self._in_a_row.get(index, 0) + 1
@@ -245,10 +246,23 @@ class Repair:
             raise error_of(failures, note=note if limit else "")
         for failure in failures:
             self._lineage.end_life(self._fault(failure))
-        tries = max(self._in_a_row[index] for index in faults)
+        tries = max((self._in_a_row[index] for index in faults), default=0)
         if tries > 1:
             pause = _FIRST_PAUSE_SECONDS * 2 ** (tries - 2)
             self._rows.pause(min(pause, _LONGEST_PAUSE_SECONDS))
+
+    def _is_news(self, failure: Failure) -> bool:
+        """Whether a failure is one of its own, and was not told before.
+
+        A death is told by whatever is asked of the process after it.
+        """
+        if failure.culprit is not None:
+            return False
+        if not isinstance(failure.error, WorkerGone):
+            return True
+        is_known = failure.error.pid in self._deaths
+        self._deaths.add(failure.error.pid)
+        return not is_known
 
     def _fault(self, failure: Failure) -> int:
         """Returns the constructor whose environment has failed."""

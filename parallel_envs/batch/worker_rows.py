@@ -120,14 +120,23 @@ class WorkerRows:
     def renew(self, discarded: Iterable[int], births: Sequence[Birth]) -> None:
         """Begins to make environments, in new workers where the old ones are gone.
 
+        A worker that died meanwhile with environments that are not to be discarded is
+        left to the next round, which tells that they were lost.
+
         Raises:
             WorkerDiedError: If no worker can be started.
             ValueError: If a module to preload will not do.
         """
         self._pool.settle()
-        self._present -= {*self.missing, *discarded}
-        workers = sorted({self._worker_of[index] for index in self.missing})
-        fresh = [worker for worker in workers if worker not in self._pool.living]
+        self._present -= set(discarded)
+        living, groups = set(self._pool.living), list(enumerate(self._groups))
+        lacking = [w for w, group in groups if not self._present.issuperset(group)]
+        fresh = [
+            worker
+            for worker in lacking
+            if worker not in living and self._present.isdisjoint(self._groups[worker])
+        ]
+        workers = [worker for worker in lacking if worker in living or worker in fresh]
         try:
             self._pool.start(fresh)
         except NurseryError as error:
@@ -342,12 +351,15 @@ class WorkerRows:
     ) -> Outcome:
         doing = "step" if command == Command.STEP else "reset"
         failures: list[Failure] = []
-        for worker in self._pool.dead:
+        dead = self._pool.dead
+        for worker in dead:
             gone = self._pool.gone(worker)
             failures += [self._failure(i, doing, gone) for i in self._groups[worker]]
         extras: dict[int, list[Any]] = {}
         for worker, report in sorted(news.items()):
             first, end = self._spans[worker]
+            if worker in dead:  # What it said before is no longer worth anything.
+                continue
             if isinstance(report, RemoteError):
                 failures.append(Failure(range(first, end), doing, report))
                 continue

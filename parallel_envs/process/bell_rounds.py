@@ -63,6 +63,8 @@ class BellRounds:
 
         Returns:
             True where every worker did it; `news` says what they told, failures too.
+            Where one is lost the bell does not ring, since it counts on all of them:
+            then this waits for the others for 50 ms, or not at all if for all.
         """
         number = self._number = self._number + 1
         control, bell = self._control, self._bell
@@ -97,6 +99,8 @@ class BellRounds:
     def _wait_out(self, wait_for_all: bool) -> bool:
         until: float | None = None
         while self._unfinished():
+            if wait_for_all and self._has_lost_one():
+                return False
             if until is None and not wait_for_all and self._has_failed():
                 until = time.monotonic() + GATHER_SECONDS
             if until is not None and until <= time.monotonic():

@@ -17,6 +17,7 @@ class WorkerGone:
 
     Attributes:
         worker: Its number.
+        pid: Its process id.
         exitcode: Exit status, or minus the signal that ended it; None where nobody
             knows.
         part: Which part of its object it was last at.
@@ -26,6 +27,7 @@ class WorkerGone:
     """
 
     worker: int
+    pid: int
     exitcode: int | None
     part: int = 0
     limit: float | None = None

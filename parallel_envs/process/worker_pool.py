@@ -142,8 +142,10 @@ class WorkerPool:
         """Returns what is known of a dead worker."""
         exitcode = self._processes.exitcode(worker)
         part = self._control.part_of(worker)
-        exceeded = self._processes.workers[worker].exceeded
-        return WorkerGone(worker, exitcode, part, exceeded, self._notes.of(worker))
+        handle, notes = self._processes.workers[worker], self._notes.of(worker)
+        return WorkerGone(
+            worker, handle.pid or 0, exitcode, part, handle.exceeded, notes
+        )
 
     def start(self, workers: Sequence[int]) -> None:
         """Starts workers in places where there are none, or dead ones.
@@ -151,8 +153,11 @@ class WorkerPool:
         Raises:
             NurseryError: If the process that starts workers could not do so. The places
                 are then empty, and may be tried again.
+            ClosedError: If the pool is closed, or gets closed meanwhile.
         """
+        self._watch.check_open()
         for worker in self._started(workers):
+            self._errands.bury(worker)
             self._processes.remove(worker)
         for worker in workers:
             self._notes.wipe(worker)
@@ -224,8 +229,8 @@ class WorkerPool:
         Raises:
             ClosedError: If the pool is closed, or gets closed meanwhile.
         """
-        assert self._bells is not None, "there is no bell: use round_by_channel"
         self.settle()
+        assert self._bells is not None, "there is no bell: use round_by_channel"
         num_living = len(self._factories) - len(self._processes.dead)
         if not num_living or (num_living < len(self._factories) and not wait_for_all):
             return {}
@@ -233,8 +238,10 @@ class WorkerPool:
         self._is_dirty = not self._bells.run(
             command, num_living, wait_for_all=wait_for_all
         )
+        if wait_for_all:
+            self.settle()
         news = self._bells.news
-        return dict(news) if news or self._is_dirty else None
+        return dict(news) if news or self._is_dirty or self.dead else None
 
     def round_by_channel(
         self,
@@ -372,7 +379,7 @@ class WorkerPool:
         self._watch.interrupt()
         deadline = time.monotonic() + grace_seconds
         with self._resources:
-            for worker in self._processes.workers:
+            for worker in [w for w in self._processes.workers if not w.is_dead]:
                 # A worker whose channel is full does not read: it is not waited for.
                 with contextlib.suppress(TimeoutError, errors.ClosedError):
                     worker.send((0, "close", pickling.dumps(())), time.monotonic())
