@@ -29,9 +29,12 @@ class Channel:
     Attributes:
         death: A descriptor; once it is readable the other side is dead, and sending
             waits no longer, though others may hold its end of the socket.
+        heard_at: When something last arrived, be it part of a message, by
+            `time.monotonic`.
     """
 
     death: int | None = None
+    heard_at = 0.0
 
     def __init__(self, connection: socket.socket, stop: int | None = None) -> None:
         """Takes over a socket.
@@ -163,6 +166,7 @@ class Channel:
                 self._parts.append(b"")
             size = len(self._parts[-1])
             self._has_ended = size == 0
+            self.heard_at = time.monotonic()
             self._split()
             if size < _CHUNK:
                 return  # A short read empties the socket: spare one that fails.

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 
 _SIZE = 1 << 16  # bytes of one worker's place; `faulthandler` writes 100 frames at most
 _SIGNAL = getattr(signal, "SIGRTMIN", signal.SIGUSR2)  # Nobody else uses the first.
-_DUMP_SECONDS = 0.1  # How long a worker that is to be killed may take to tell.
-_POLL_SECONDS = 0.002
+_DUMP_SECONDS = 0.2  # How long a worker that is to be killed may take to tell.
+_POLL_SECONDS = 0.02  # One that has added nothing for so long has told all.
 
 
 class CrashNotes:
@@ -78,4 +78,5 @@ def enable(descriptor: int, worker: int) -> None:
         return
     os.lseek(own, worker * _SIZE, os.SEEK_SET)
     faulthandler.enable(own, all_threads=False)
-    faulthandler.register(_SIGNAL, own, all_threads=True)
+    # The kernel hands a signal to the main thread, in which the object is served.
+    faulthandler.register(_SIGNAL, own, all_threads=False)

@@ -41,7 +41,9 @@ class Deadlines:
 
     A worker notes when it begins what it was asked for, and with each part of it. Its
     time runs from then, or from when it was asked if it has not begun: what it had to
-    do before is not counted, and one that was stopped is not given more.
+    do before is not counted, and one that was stopped is not given more. It runs anew
+    when something arrives from the worker, as an answer larger than the socket does in
+    parts while it is read, however late the caller comes to read it.
     """
 
     def __init__(
@@ -77,7 +79,7 @@ class Deadlines:
     def left(self, errands: Iterable[Errand]) -> float | None:
         """Returns the seconds until one of them is late; None where none can be."""
         ends = [
-            max(errand.asked_at, self._control.began_at(errand.worker)) + errand.limit
+            max(errand.asked_at, self._last_seen(errand.worker)) + errand.limit
             for errand in errands
             if errand.limit is not None
         ]
@@ -98,6 +100,10 @@ class Deadlines:
             # One that waits within a driver of the system dies when that returns:
             # nobody is to wait for it.
             worker.is_dead = True
+
+    def _last_seen(self, worker: int) -> float:
+        heard_at = self._processes.workers[worker].channel.heard_at
+        return max(self._control.began_at(worker), heard_at)
 
     def _is_late(self, errand: Errand) -> bool:
         left = self.left([errand])

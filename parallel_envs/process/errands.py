@@ -42,8 +42,10 @@ class Errands:
         self._workers = workers
         self._gone = gone
         self._last = 0
-        self._open: dict[int, tuple[WorkerHandle, Errand]] = {}
-        self._arrived: dict[int, bytes] = {}
+        self._open: dict[int, WorkerHandle] = {}
+        # What workers have yet to do, wanted or not, in the order in which they do it.
+        self._ahead: dict[int, tuple[WorkerHandle, Errand]] = {}
+        self._arrived: dict[int, bytes | WorkerGone] = {}
 
     def ask(
         self,
@@ -72,10 +74,11 @@ class Errands:
         payload = pickling.dumps(arguments)
         self._last += 1
         number = self._last
-        errand = Errand(index, since or time.monotonic(), limit)
-        self._open[number] = worker, errand
+        self._open[number] = worker
         if not worker.is_dead:
-            self._send(worker, (number, verb, payload), errand)
+            errand = Errand(index, since or time.monotonic(), limit)
+            self._ahead[number] = worker, errand
+            self._send(worker, number, (number, verb, payload))
         return number
 
     def answer(self, number: int) -> Any:
@@ -133,31 +136,51 @@ class Errands:
 
     def hear(self, number: int, payload: bytes) -> None:
         """Takes in an answer that has arrived."""
+        self._ahead.pop(number, None)
         if number in self._open:
             self._arrived[number] = payload
 
-    def _send(self, worker: WorkerHandle, message: Any, errand: Errand) -> None:
+    def bury(self, index: int) -> None:
+        """Keeps what is known of a dead worker for whatever it has left unanswered.
+
+        Where it is replaced nobody could tell any more.
+        """
+        lost = self._workers[index]
+        for number in [n for n, (worker, _) in self._ahead.items() if worker is lost]:
+            del self._ahead[number]
+        for number in [n for n, worker in self._open.items() if worker is lost]:
+            if number not in self._arrived:
+                self._arrived[number] = self._gone(index)
+
+    def _send(self, worker: WorkerHandle, number: int, message: Any) -> None:
         push: Callable[[float | None], None] = lambda end: worker.send(message, end)  # noqa: E731
         while not worker.is_dead:
-            left = self._deadlines.left([errand])
+            left = self._deadlines.left(self._unfinished([number]))
             try:
                 push(None if left is None else time.monotonic() + left)
                 return
             except TimeoutError:
-                self._deadlines.enforce([errand])
+                self._deadlines.enforce(self._unfinished([number]))
                 push = worker.flush
 
     def _is_settled(self, number: int) -> bool:
-        return number in self._arrived or self._open[number][0].is_dead
+        return number in self._arrived or self._open[number].is_dead
 
     def _unfinished(self, numbers: Sequence[int]) -> list[Errand]:
-        return [self._open[n][1] for n in numbers if not self._is_settled(n)]
+        """Returns what those workers are at that are waited for."""
+        awaited = {self._open[n] for n in numbers if not self._is_settled(n)}
+        first: dict[WorkerHandle, Errand] = {}
+        for worker, errand in self._ahead.values():
+            if worker in awaited:
+                first.setdefault(worker, errand)
+        return list(first.values())
 
     def _take(self, number: int) -> Any:
-        worker, _ = self._open.pop(number)
+        worker = self._open.pop(number)
         if number not in self._arrived:
             return self._gone(worker.index)
-        return unpickled(self._arrived.pop(number))
+        answer = self._arrived.pop(number)
+        return unpickled(answer) if isinstance(answer, bytes) else answer
 
 
 def has_failed(answer: Any) -> bool:

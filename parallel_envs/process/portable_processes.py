@@ -53,11 +53,12 @@ class PortableProcesses:
         for index in indices:
             mine, other = channel.Channel.pair(self._watch.stop)
             handle = WorkerHandle(index, mine)
+            handle.is_dead = True  # Until it is born, which may fail.
             self.workers[index : index + 1] = [handle]
             with other:
                 child = self._execute(index, other.fileno(), surroundings)
             self._children[index] = child
-            handle.pid = child.pid
+            handle.pid, handle.is_dead = child.pid, False
             self._watch.add(mine.fileno(), self._reader(handle))
 
     def exitcode(self, index: int) -> int | None:
@@ -139,6 +140,6 @@ class PortableProcesses:
                     handle.channel.receive_all()
                 child = self._children[handle.index]
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    child.wait(_POLL_SECONDS / len(alive))
+                    handle.exitcode = child.wait(_POLL_SECONDS / len(alive))
                     handle.kill()
                     handle.is_dead = True

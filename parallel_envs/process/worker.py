@@ -181,6 +181,7 @@ class Worker:
         self._station = station
         self._control = control_block.ControlBlock(self._memory, station.num_workers)
         self._progress = self._control.progress(index)
+        self._done = self._control.asked_of(index)
         self._servant: Servant | None = None
         self._inputs: list[npt.NDArray[Any]] = []
         self._outputs: list[npt.NDArray[Any]] = []
@@ -197,7 +198,6 @@ class Worker:
 
     def _serve_bell_and_channel(self) -> None:
         self._doorbell = doorbell.Doorbell(self._station.bells)
-        self._done = self._control.asked_of(self._index)
         pollers = [self._poller(parity) for parity in (0, 1)]
         take, number_of = doorbell.take, self._control.asked_of
         while self._is_open:
@@ -208,16 +208,22 @@ class Worker:
                 if descriptor == go:
                     was_rung = take(go)
             asked = number_of(self._index)
-            if asked != self._done:
-                self._round(asked)
+            # First what is in the channel: it was asked before the round.
             if not was_rung or len(events) > 1 or self._channel.has_messages:
                 self._read_channel()
+            self._catch_up(asked)
 
     def _poller(self, parity: int) -> select.poll:
         poller = select.poll()
-        poller.register(self._channel.fileno(), select.POLLIN)
+        # The bell first, as they are looked at in this order: a message that was sent
+        # before it was rung is then seen with it.
         poller.register(self._doorbell.go(parity), select.POLLIN)
+        poller.register(self._channel.fileno(), select.POLLIN)
         return poller
+
+    def _catch_up(self, asked: int) -> None:
+        if asked > self._done and self._is_open:
+            self._round(asked)
 
     def _round(self, number: int) -> None:
         self._progress.begin()
@@ -294,7 +300,8 @@ class Worker:
         return self._the_servant().request(name, *arguments)
 
     def _do_ping(self) -> None:
-        """Does nothing: the answer says that all that came before is done."""
+        """Has the answer say that all that came before is done, rounds too."""
+        self._catch_up(self._control.asked_of(self._index))
 
     def _do_close(self) -> None:
         self._is_open = False
