@@ -10,7 +10,8 @@ from collections.abc import Callable, Generator, Iterator
 import pytest
 
 from parallel_envs.process import doorbell, shared_arrays
-from parallel_envs.process.doorbell import ControlBlock, Doorbell
+from parallel_envs.process.control_block import ControlBlock
+from parallel_envs.process.doorbell import Doorbell
 from tests.process import servants
 
 
@@ -142,24 +143,3 @@ def test_closing_frees_the_descriptors() -> None:
     made.close()
 
     assert servants.descriptors() == before
-
-
-def test_both_sides_see_the_same_numbers(memory: shared_arrays.MemoryFile) -> None:
-    mine, theirs = ControlBlock(memory, 3), ControlBlock(memory, 3)
-
-    mine.command = 7
-    mine.asked[:] = 4, 5, 6
-    theirs.set_done(1, -5)
-
-    assert theirs.command == 7
-    assert [theirs.asked_of(index) for index in range(3)] == [4, 5, 6]
-    assert mine.done.tolist() == [0, -5, 0]
-
-
-@pytest.mark.parametrize("num_workers", [1, 255, 256, 10_000])
-def test_the_block_holds_its_words_in_whole_pages(num_workers: int) -> None:
-    size = ControlBlock.size(num_workers)
-
-    assert size % shared_arrays.PAGE_SIZE == 0
-    assert size >= 8 * (1 + 2 * num_workers)
-    assert size - shared_arrays.PAGE_SIZE < 8 * (1 + 2 * num_workers)

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
 
-from parallel_envs.process import doorbell, nursery, shared_arrays
+from parallel_envs.process import control_block, doorbell, nursery, shared_arrays
 from parallel_envs.process.channel import Channel
 from parallel_envs.process.nursery_handle import NurseryHandle
 from parallel_envs.process.surroundings import Surroundings
-from parallel_envs.process.worker import Servant, Station
+from parallel_envs.process.worker import ServantFactory, Station
 from tests.process import servants
 from tests.process.servants import Adder, Watch
 
@@ -29,15 +30,17 @@ BIRTH = 100
 @pytest.fixture
 def station() -> Iterator[Station]:
     memory = shared_arrays.MemoryFile.create()
-    memory.reserve(doorbell.ControlBlock.size(MAX_WORKERS))
+    memory.reserve(control_block.ControlBlock.size(MAX_WORKERS))
+    notes = shared_arrays.MemoryFile.create()
     bells = doorbell.Doorbell.create()
-    yield Station(memory.descriptor, bells.descriptors, MAX_WORKERS)
+    yield Station(MAX_WORKERS, memory.descriptor, notes.descriptor, bells.descriptors)
     bells.close()
+    notes.close()
     memory.close()
 
 
-def adder_for(index: int) -> Callable[[], Servant]:
-    return lambda: Adder(index)
+def adder_for(index: int) -> ServantFactory:
+    return functools.partial(Adder, name=index)
 
 
 @contextlib.contextmanager

@@ -18,15 +18,14 @@ import numpy as np
 import numpy.typing as npt
 
 from parallel_envs.process import pickling
+from parallel_envs.process.control_block import Progress
 from parallel_envs.process.remote_error import RemoteError
 from parallel_envs.process.shared_arrays import ArrayLayout
-from parallel_envs.process.worker import Report
+from parallel_envs.process.worker import Report, ServantFactory
+from parallel_envs.process.worker_handle import WorkerGone
 from parallel_envs.process.worker_pool import WorkerPool
 
 Arrays = list[npt.NDArray[Any]]
-
-# Commands of rounds. What concerns some workers only goes through the inputs.
-ADD = 0
 
 # Inputs that are wishes and not numbers.
 FAIL = -1
@@ -35,12 +34,22 @@ DIE = -3
 EXIT = -4
 WAIT = -5
 WAIT_AND_TELL = -6
+HANG = -7
+THREE_PARTS = -8
 
 
 class Adder:
-    """Adds its inputs to a sum, and does what inputs below zero wish for."""
+    """Adds its inputs to a sum, and does what inputs below zero wish for.
 
-    def __init__(self, name: object = "adder") -> None:
+    The command is added as well, and else says in which part it is to hang, or how many
+    milliseconds each of three parts is to take.
+
+    The class is a factory of servants as it is.
+    """
+
+    def __init__(self, progress: Progress, order: Any, name: object = "adder") -> None:
+        self._progress = progress
+        self._order = order
         self._name = name
         self._sum = 0
         self._inputs: Arrays = []
@@ -56,7 +65,7 @@ class Adder:
     def round(self, command: int, extras: Any = None) -> Report | None:
         value = int(self._inputs[0][0])
         if value < 0:
-            return self._obey(value)
+            return self._obey(value, command)
         self._sum += value + command
         self._outputs[0][0] = self._sum
         return None if extras is None else Report(extras=extras)
@@ -77,12 +86,29 @@ class Adder:
     def do_call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
 
+    def do_sum(self) -> int:
+        return self._sum
+
+    def do_order(self) -> Any:
+        return self._order
+
+    def do_parts(self, *seconds: float) -> int:
+        """Does parts, each of which takes so long; returns their number."""
+        for part, duration in enumerate(seconds):
+            self._progress.begin(part)
+            time.sleep(duration)
+        return len(seconds)
+
     def do_use_gate(self, path: str) -> None:
-        """Has rounds that are to wait do so until the named pipe is written to."""
+        """Has what is to wait do so until the named pipe is written to."""
         self._gates["enter"] = os.open(f"{path}.enter", os.O_WRONLY)
         self._gates["leave"] = os.open(f"{path}.leave", os.O_RDONLY)
 
-    def _obey(self, wish: int) -> Report | None:
+    def do_wait(self) -> None:
+        os.write(self._gates["enter"], b"x")
+        os.read(self._gates["leave"], 1)
+
+    def _obey(self, wish: int, command: int) -> Report | None:
         if wish == TELL:
             return Report(extras=f"sum {self._sum}")
         if wish == FAIL:
@@ -91,8 +117,12 @@ class Adder:
             os.kill(os.getpid(), signal.SIGKILL)
         if wish == EXIT:
             os._exit(7)
-        os.write(self._gates["enter"], b"x")
-        os.read(self._gates["leave"], 1)
+        if wish == HANG:
+            self._progress.begin(command)
+            hang()
+        if wish == THREE_PARTS:
+            return Report(extras=self.do_parts(*[command / 1000] * 3))
+        self.do_wait()
         return None if wish == WAIT else Report(extras="late")
 
 
@@ -123,34 +153,92 @@ class Gate:
         os.close(self._leave)
 
 
-def factory(make: Callable[[], Any], context: str = "forkserver") -> Any:
+def hang() -> None:
+    """Takes longer than any test."""
+    time.sleep(1000)
+
+
+def has_failed(answer: Any) -> bool:
+    return isinstance(answer, (RemoteError, WorkerGone))
+
+
+def factory(make: ServantFactory, context: str = "forkserver") -> Any:
     """Returns a factory as a pool of this context takes it."""
     return make if context == "fork" else pickling.dumps(make)
 
 
 @contextlib.contextmanager
+def started(
+    makers: int | Sequence[ServantFactory],
+    *,
+    context: str = "forkserver",
+    **options: Any,
+) -> Generator[WorkerPool]:
+    """Gives a pool whose workers run and have no object yet, and closes it."""
+    if isinstance(makers, int):
+        makers = [Adder] * makers
+    factories = [factory(make, context) for make in makers]
+    with contextlib.closing(WorkerPool(factories, context=context, **options)) as pool:
+        pool.start(range(len(factories)))
+        yield pool
+
+
+@contextlib.contextmanager
 def pool_of(
-    makers: int | Sequence[Callable[[], Any]],
+    makers: int | Sequence[ServantFactory],
     *,
     context: str = "forkserver",
     **options: Any,
 ) -> Generator[WorkerPool]:
     """Gives a pool of adders, or of what the makers make, and closes it."""
-    if isinstance(makers, int):
-        makers = [Adder] * makers
-    factories = [factory(make, context) for make in makers]
-    pool = WorkerPool(factories, context=context, **options)
-    with contextlib.closing(pool):
+    with started(makers, context=context, **options) as pool:
+        for introduction in make_all(pool):
+            assert not has_failed(introduction), introduction
         yield pool
 
 
-def attach(pool: WorkerPool) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+@contextlib.contextmanager
+def running(
+    makers: int | Sequence[ServantFactory], **options: Any
+) -> Generator[tuple[WorkerPool, npt.NDArray[Any], npt.NDArray[Any]]]:
+    """Gives a pool that is ready for rounds, its inputs and its sums."""
+    with pool_of(makers, **options) as pool:
+        yield pool, *attach(pool)
+
+
+def make_all(pool: WorkerPool) -> list[Any]:
+    """Has all workers make their objects; returns how each introduces itself."""
+    numbers = [pool.make(worker) for worker in range(len(pool.pids))]
+    answers = pool.gather(numbers, wait_for_all=True)
+    return [answers[number] for number in numbers]
+
+
+def attach(
+    pool: WorkerPool, *, shared_memory: bool = True
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Returns the inputs and the sums of a pool of adders, one row each."""
     num_workers = len(pool.pids)
     layout = ArrayLayout([(num_workers,)] * 2, [np.dtype(np.int64)] * 2)
     rows = [(worker, worker + 1) for worker in range(num_workers)]
-    inputs, sums = pool.attach(layout, 1, rows, shared_memory=True)
+    inputs, sums = pool.lay_out(layout, 1, rows, shared_memory=shared_memory)
+    attach_to_rows(pool, range(num_workers))
     return inputs, sums
+
+
+def attach_to_rows(pool: WorkerPool, workers: Sequence[int]) -> None:
+    numbers = [pool.attach(worker) for worker in workers]
+    answers = pool.gather(numbers, wait_for_all=True)
+    assert answers == dict.fromkeys(numbers), answers
+
+
+def replace_dead(pool: WorkerPool) -> None:
+    """Puts new workers, with new objects, in the places of the dead."""
+    dead = pool.dead
+    pool.start(dead)
+    numbers = [pool.make(worker) for worker in dead]
+    answers = pool.gather(numbers, wait_for_all=True)
+    assert not any(map(has_failed, answers.values())), answers
+    attach_to_rows(pool, dead)
 
 
 def ask(pool: WorkerPool, worker: int, name: str, *arguments: Any) -> Any:
@@ -162,8 +250,7 @@ def call(
 ) -> Any:
     """Returns what a function returns in a worker."""
     answer = ask(pool, worker, "call", function, *args)
-    if isinstance(answer, RemoteError):
-        raise AssertionError(answer.traceback)
+    assert not has_failed(answer), answer
     return answer
 
 

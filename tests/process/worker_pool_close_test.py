@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import os
 import pathlib
@@ -12,13 +13,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from parallel_envs import errors
 from parallel_envs.process import worker_pool
+from parallel_envs.process.worker import ServantFactory
 from parallel_envs.process.worker_pool import WorkerPool
 from parallel_envs.process.worker_processes import NurseryError
 from tests.process import servants
@@ -33,6 +35,7 @@ from tests.process.servants import (
     factory,
     in_thread,
     pool_of,
+    running,
     start_sleeper,
 )
 
@@ -40,10 +43,9 @@ CONTEXTS = ["forkserver", "spawn", "fork"]
 MEGABYTES_5 = 5_000_000
 
 
-@pytest.fixture
-def gate(tmp_path: pathlib.Path) -> Iterator[Gate]:
-    with contextlib.closing(Gate(str(tmp_path / "gate"))) as made:
-        yield made
+def named(folder: pathlib.Path) -> ServantFactory:
+    """Makes an adder that leaves a file there when it is closed."""
+    return functools.partial(Adder, name=str(folder))
 
 
 @pytest.mark.parametrize("context", CONTEXTS)
@@ -51,7 +53,7 @@ def test_closing_closes_every_object_and_ends_every_process(
     context: str, tmp_path: pathlib.Path
 ) -> None:
     before = descriptors()
-    with pool_of([lambda: Adder(str(tmp_path))] * 3, context=context) as pool:
+    with pool_of([named(tmp_path)] * 3, context=context) as pool:
         attach(pool)
         pids = pool.pids
         processes = [*pids, servants.nursery_of(pool), call(pool, 0, start_sleeper)]
@@ -78,18 +80,25 @@ def test_closing_twice_does_nothing_more() -> None:
 
 
 def test_a_closed_pool_refuses_everything() -> None:
-    with pool_of(1) as pool:
-        attach(pool)
+    with running(1) as (pool, _, _):
         number = pool.ask(0, "echo", 1)
         pool.close()
 
-        for use in (
+        uses: list[Callable[[], object]] = [
             lambda: pool.round(0),
+            lambda: pool.round_by_channel(0, {0: (None, None)}),
             lambda: pool.ask(0, "echo", 1),
+            lambda: pool.ask_to_make(0, "echo", 1),
             lambda: pool.answer(number),
+            lambda: pool.gather([number]),
+            lambda: pool.start([0]),
+            lambda: pool.make(0),
+            lambda: pool.attach(0),
+            lambda: pool.pause(10.0),
             pool.settle,
-            pool.replace_dead,
-        ):
+            pool.check_open,
+        ]
+        for use in uses:
             with pytest.raises(errors.ClosedError, match="the environment is closed"):
                 use()
 
@@ -147,8 +156,7 @@ def test_closing_does_not_depend_on_the_nursery() -> None:
 
 
 def test_closing_in_the_middle_of_a_round_ends_the_workers(gate: Gate) -> None:
-    with pool_of(2) as pool, Watch(*pool.pids) as watch:
-        inputs, _ = attach(pool)
+    with running(2) as (pool, inputs, _), Watch(*pool.pids) as watch:
         ask(pool, 0, "use_gate", gate.path)
         inputs[:] = servants.WAIT, servants.FAIL
         pool.round(0)
@@ -161,7 +169,7 @@ def test_closing_in_the_middle_of_a_round_ends_the_workers(gate: Gate) -> None:
 def test_an_answer_that_nobody_read_does_not_keep_an_object_from_closing(
     tmp_path: pathlib.Path,
 ) -> None:
-    with pool_of([lambda: Adder(str(tmp_path))]) as pool:
+    with pool_of([named(tmp_path)]) as pool:
         pool.forget(pool.ask(0, "call", bytes, MEGABYTES_5))
         start = time.monotonic()
         pool.close(grace_seconds=10)
@@ -171,8 +179,7 @@ def test_an_answer_that_nobody_read_does_not_keep_an_object_from_closing(
 
 
 def test_another_thread_can_interrupt_a_round(gate: Gate) -> None:
-    with pool_of(2) as pool:
-        inputs, _ = attach(pool)
+    with running(2) as (pool, inputs, _):
         ask(pool, 0, "use_gate", gate.path)
         inputs[:] = servants.WAIT, 1
 
@@ -189,10 +196,8 @@ def test_another_thread_can_interrupt_a_round(gate: Gate) -> None:
 
 def test_another_thread_can_interrupt_the_wait_for_an_answer(gate: Gate) -> None:
     with pool_of(1) as pool:
-        inputs, _ = attach(pool)
         ask(pool, 0, "use_gate", gate.path)
-        inputs[:] = servants.WAIT
-        number = pool.ask_round(0, 0)
+        number = pool.ask(0, "wait")
 
         def interrupt() -> None:
             gate.wait_until_entered()
@@ -206,8 +211,7 @@ def test_another_thread_can_interrupt_the_wait_for_an_answer(gate: Gate) -> None
 
 
 def test_a_forked_child_cannot_use_the_pool_and_its_exit_touches_nothing() -> None:
-    with pool_of(2) as pool:
-        inputs, sums = attach(pool)
+    with running(2) as (pool, inputs, sums):
         number = pool.ask(0, "echo", 5)
         child = os.fork()
         if child == 0:
@@ -266,14 +270,17 @@ def test_a_pool_without_descriptors_to_spare_leaves_nothing(
     for limit in itertools.count(free):
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
         try:
-            WorkerPool(factories).close()
+            with contextlib.closing(WorkerPool(factories)) as pool:
+                pool.start(range(3))
             break
         except (OSError, NurseryError) as error:
             failures.append(str(error))
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        pool = None
         assert descriptors() == before
 
+    pool = None
     assert descriptors() == before
     assert len(failures) > 15
     assert all("Too many open files" in failure for failure in failures)
@@ -303,13 +310,14 @@ def test_a_module_that_cannot_be_preloaded_is_refused(
         (tmp_path / f"{name}.py").write_text(text)
     before = descriptors()
 
-    with pytest.raises(NurseryError) as refusal:
-        WorkerPool([factory(Adder)], preload=["json", name])
+    pool = WorkerPool([factory(Adder)], preload=["json", name])
+    with contextlib.closing(pool), pytest.raises(NurseryError) as refusal:
+        pool.start([0])
 
     assert refusal.value.is_refusal
     assert f"preload: {name!r}" in str(refusal.value)
     assert complaint in str(refusal.value)
-    del refusal
+    del pool, refusal
     assert descriptors() == before
 
 
@@ -319,8 +327,12 @@ def test_a_nursery_that_ends_while_it_preloads_is_no_refusal(
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     (tmp_path / "preloaded_ends.py").write_text("import os; os._exit(3)")
 
-    with pytest.raises(NurseryError, match="the process that starts workers") as error:
-        WorkerPool([factory(Adder)], preload=["preloaded_ends"])
+    pool = WorkerPool([factory(Adder)], preload=["preloaded_ends"])
+    with (
+        contextlib.closing(pool),
+        pytest.raises(NurseryError, match="the process that starts workers") as error,
+    ):
+        pool.start([0])
 
     assert not error.value.is_refusal
 
@@ -346,11 +358,16 @@ def test_a_process_with_other_threads_is_not_forked() -> None:
     thread.start()
     before = descriptors()
 
-    with pytest.raises(
-        RuntimeError, match=r"expected no other threads, found.*in-the-w"
+    pool = WorkerPool([Adder], context="fork")
+    with (
+        contextlib.closing(pool),
+        pytest.raises(
+            RuntimeError, match=r"expected no other threads, found.*in-the-w"
+        ),
     ):
-        WorkerPool([Adder], context="fork")
+        pool.start([0])
 
     leave.set()
     thread.join()
+    del pool
     assert descriptors() == before

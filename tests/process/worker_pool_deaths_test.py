@@ -9,14 +9,17 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
-from parallel_envs.process.worker_pool import MakeFailed, WorkerGone, WorkerPool
+from parallel_envs.process.remote_error import RemoteError
+from parallel_envs.process.worker import ServantFactory
+from parallel_envs.process.worker_handle import WorkerGone
+from parallel_envs.process.worker_pool import WorkerPool
 from tests.process import servants
 from tests.process.servants import (
     Adder,
@@ -26,28 +29,27 @@ from tests.process.servants import (
     attach,
     call,
     descriptors,
+    make_all,
     pool_of,
+    replace_dead,
+    running,
     start_sleeper,
+    started,
 )
 
 CONTEXTS = ["forkserver", "spawn", "fork"]
+MEGABYTES_5 = 5_000_000
 
 
-@pytest.fixture
-def gate(tmp_path: pathlib.Path) -> Iterator[Gate]:
-    with contextlib.closing(Gate(str(tmp_path / "gate"))) as made:
-        yield made
-
-
-def fail() -> Any:
+def fail(*_: Any) -> Any:
     raise ValueError("will not be made")
 
 
-def leave() -> Any:
+def leave(*_: Any) -> Any:
     os._exit(3)
 
 
-def die() -> Any:
+def die(*_: Any) -> Any:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -55,12 +57,13 @@ def die() -> Any:
 def test_what_a_factory_raises_is_told_with_its_worker(context: str) -> None:
     before = descriptors()
 
-    with pytest.raises(MakeFailed) as failure, pool_of([Adder, fail], context=context):
-        pass
+    with started([Adder, fail], context=context) as pool:
+        made, failure = make_all(pool)
 
-    assert failure.value.worker == 1
-    assert "ValueError: will not be made" in str(failure.value.answer)
-    del failure
+        assert made == "adder"
+        assert failure.summary == "ValueError('will not be made')"
+        assert pool.dead == []
+    del pool
     assert descriptors() == before
 
 
@@ -69,15 +72,15 @@ def test_what_a_factory_raises_is_told_with_its_worker(context: str) -> None:
     ("make", "exitcode"), [(leave, 3), (die, -signal.SIGKILL)], ids=["exit", "kill"]
 )
 def test_death_while_making_is_told_with_its_exit_status(
-    context: str, make: Callable[[], Any], exitcode: int
+    context: str, make: ServantFactory, exitcode: int
 ) -> None:
     before = descriptors()
 
-    with pytest.raises(WorkerGone) as gone, pool_of([Adder, make], context=context):
-        pass
+    with started([Adder, make], context=context) as pool:
+        pid = pool.pids[1]
 
-    assert (gone.value.worker, gone.value.exitcode) == (1, exitcode)
-    del gone
+        assert make_all(pool) == ["adder", WorkerGone(1, pid, exitcode)]
+    del pool
     assert descriptors() == before
 
 
@@ -85,8 +88,7 @@ def test_death_while_making_is_told_with_its_exit_status(
     ("wish", "exitcode"), [(servants.DIE, -signal.SIGKILL), (servants.EXIT, 7)]
 )
 def test_death_in_a_round_does_not_keep_the_others(wish: int, exitcode: int) -> None:
-    with pool_of(3) as pool:
-        inputs, sums = attach(pool)
+    with running(3) as (pool, inputs, sums):
         inputs[:] = 1, wish, servants.TELL
 
         news = pool.round(0)
@@ -94,7 +96,7 @@ def test_death_in_a_round_does_not_keep_the_others(wish: int, exitcode: int) -> 
         assert news is not None
         assert list(news) == [2]
         assert pool.dead == [1]
-        assert pool.exitcode(1) == exitcode
+        assert pool.gone(1).exitcode == exitcode
         assert sums.tolist() == [1, 0, 0]
         assert pool.round(0) == {}
 
@@ -108,20 +110,19 @@ def test_death_while_idle_is_noticed_by_the_next_round() -> None:
         pool.round(0)
 
         assert pool.dead == [1]
-        assert pool.exitcode(1) == -signal.SIGTERM
+        assert pool.living == [0]
+        assert pool.gone(1).exitcode == -signal.SIGTERM
 
 
 def test_death_before_an_answer_is_told_and_others_answer() -> None:
     with pool_of(2) as pool:
         numbers = [pool.ask(0, "call", die), pool.ask(1, "echo", 5)]
 
-        with pytest.raises(WorkerGone) as gone:
-            pool.answer(numbers[0])
+        gone = pool.answer(numbers[0])
 
-        assert gone.value.exitcode == -signal.SIGKILL
+        assert gone == WorkerGone(0, pool.pids[0], -signal.SIGKILL)
         assert pool.answer(numbers[1]) == 5
-        with pytest.raises(WorkerGone):
-            pool.ask(0, "echo", 1)
+        assert ask(pool, 0, "echo", 1) == gone
 
 
 def test_what_was_answered_before_death_is_still_there() -> None:
@@ -131,19 +132,17 @@ def test_what_was_answered_before_death_is_still_there() -> None:
         assert watch.living_after(5) == []
 
         assert pool.answer(number) == "last words"
-        with pytest.raises(WorkerGone):
-            pool.answer(end)
+        assert isinstance(pool.answer(end), WorkerGone)
 
 
 @pytest.mark.parametrize("context", CONTEXTS)
 def test_the_dead_are_replaced_and_rounds_go_on(context: str) -> None:
-    with pool_of(4, context=context) as pool:
-        inputs, sums = attach(pool)
+    with running(4, context=context) as (pool, inputs, sums):
         before = pool.pids
         for number in range(1, 3):
             inputs[:] = 1, servants.DIE, servants.DIE, 1
             pool.round(0)
-            pool.replace_dead()
+            replace_dead(pool)
             inputs[:] = 1
 
             assert pool.dead == []
@@ -154,14 +153,13 @@ def test_the_dead_are_replaced_and_rounds_go_on(context: str) -> None:
 
 
 def test_a_busy_worker_is_waited_for_before_the_dead_are_replaced(gate: Gate) -> None:
-    with pool_of(2) as pool:
-        inputs, sums = attach(pool)
+    with running(2) as (pool, inputs, sums):
         ask(pool, 0, "use_gate", gate.path)
         inputs[:] = servants.WAIT, servants.DIE
         pool.round(0)
         gate.open()
 
-        pool.replace_dead()
+        replace_dead(pool)
         inputs[:] = 1
 
         assert pool.round(0) is None
@@ -173,42 +171,103 @@ def test_a_replacement_that_cannot_be_made_may_be_tried_again(
 ) -> None:
     path = tmp_path / "forbidden"
 
-    def make() -> Adder:
+    def make(*place: Any) -> Adder:
         if path.exists():
             raise ValueError("not now")
-        return Adder()
+        return Adder(*place)
 
-    with pool_of([make] * 3) as pool:
-        inputs, _ = attach(pool)
+    with running([make] * 3) as (pool, inputs, _):
         path.touch()
         inputs[:] = 1, servants.DIE, servants.DIE
         pool.round(0)
         kept = pool.ask(0, "echo", "an answer of one that lives")
-        start = time.monotonic()
-        with pytest.raises(MakeFailed):
-            pool.replace_dead()
-        duration = time.monotonic() - start
+        pool.start([1, 2])
+        failures = [pool.answer(pool.make(worker)) for worker in (1, 2)]
         path.unlink()
 
-        pool.replace_dead()
+        pool.kill([1, 2])
+        replace_dead(pool)
         inputs[:] = 1
 
-        assert duration < 1.5
+        assert {failure.summary for failure in failures} == {"ValueError('not now')"}
         assert pool.answer(kept) == "an answer of one that lives"
         assert pool.dead == []
         assert pool.round(0) is None
 
 
+def test_a_worker_whose_object_could_not_be_made_may_make_another(
+    tmp_path: pathlib.Path,
+) -> None:
+    path = tmp_path / "forbidden"
+    path.touch()
+
+    def make(*place: Any) -> Adder:
+        if path.exists():
+            raise ValueError("not now")
+        return Adder(*place)
+
+    with started([make]) as pool:
+        (failure,), pids = make_all(pool), pool.pids
+        path.unlink()
+
+        assert isinstance(failure, RemoteError)
+        assert make_all(pool) == ["adder"]
+        assert pool.pids == pids
+
+
+def test_what_was_asked_of_the_dead_is_told_though_they_were_replaced() -> None:
+    with running(2) as (pool, inputs, _):
+        numbers = [pool.ask(0, "call", leave), pool.ask(0, "echo", 1)]
+        pid = pool.pids[0]
+        assert isinstance(ask(pool, 0, "echo", 2), WorkerGone)
+        replace_dead(pool)
+        inputs[:] = 1
+        start = time.monotonic()
+
+        assert [pool.answer(n) for n in numbers] == [WorkerGone(0, pid, 3)] * 2
+        assert time.monotonic() - start < 0.5
+        assert pool.round(0) is None
+
+
+def test_what_the_dead_answered_is_there_though_they_were_replaced() -> None:
+    with running(2) as (pool, inputs, _):
+        number = pool.ask(0, "echo", "last words")
+        ask(pool, 0, "echo", "what comes after them")
+        inputs[:] = servants.DIE, 1
+        pool.round(0)
+
+        replace_dead(pool)
+
+        assert pool.answer(number) == "last words"
+
+
+def test_a_pool_whose_workers_cannot_be_started_again_can_be_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = descriptors()
+    with running(2) as (pool, inputs, _), Watch(*pool.pids) as watch:
+        os.kill(servants.nursery_of(pool), signal.SIGKILL)
+        assert watch.living_after(5) == []
+        inputs[:] = 1
+        pool.round(0)
+        wait_until_dead(pool)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "executable", "/nowhere/python")
+            with pytest.raises(FileNotFoundError):
+                pool.start(pool.dead)
+            assert pool.dead == [0, 1]
+        pool.close()
+    del pool, inputs, _
+
+    assert descriptors() == before
+
+
 def wait_until_dead(pool: WorkerPool) -> None:
     """Deaths are noted while something is waited for."""
     for worker in range(len(pool.pids)):
-        with pytest.raises(WorkerGone):
-            call_until_gone(pool, worker)
-
-
-def call_until_gone(pool: WorkerPool, worker: int) -> None:
-    while True:
-        ask(pool, worker, "echo", 0)
+        while not isinstance(ask(pool, worker, "echo", 0), WorkerGone):
+            pass
 
 
 @pytest.mark.parametrize("context", CONTEXTS)
@@ -224,7 +283,7 @@ def test_a_killed_nursery_takes_its_workers_along_and_is_replaced(
 
         pool.round(0)
         wait_until_dead(pool)
-        pool.replace_dead()
+        replace_dead(pool)
 
         assert [pool.round(0) for _ in range(3)] == [None] * 3
         assert sums.tolist() == [3, 3, 3]
@@ -355,18 +414,39 @@ def test_a_dead_worker_is_told_apart_from_what_it_started(gate: Gate) -> None:
         start = time.monotonic()
         number = pool.ask(0, "call", fork_and_die)
 
-        with pytest.raises(WorkerGone) as gone:
-            pool.answer(number)
+        gone = pool.answer(number)
 
-        assert gone.value.exitcode == -signal.SIGKILL
+        assert gone.exitcode == -signal.SIGKILL
         assert time.monotonic() - start < 5
+        gate.open()
+
+
+def test_sending_to_the_dead_ends_though_others_hold_their_end(gate: Gate) -> None:
+    gate_path = gate.path
+
+    def stop_with_a_child() -> None:
+        leave = os.open(f"{gate_path}.leave", os.O_RDWR)
+        if os.fork() == 0:
+            os.setsid()
+            os.read(leave, 1)
+            os._exit(0)
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    with pool_of(1) as pool:
+        pool.ask(0, "call", stop_with_a_child)
+        pid = pool.pids[0]
+        killer = threading.Timer(0.2, os.kill, [pid, signal.SIGKILL])
+        killer.start()
+        number = pool.ask(0, "echo", bytes(MEGABYTES_5))
+        killer.join()
+
+        assert pool.answer(number) == WorkerGone(0, pid, -signal.SIGKILL)
         gate.open()
 
 
 def test_survivors_of_a_failure_draw_no_tokens_that_are_not_theirs() -> None:
     generator = np.random.default_rng(0)
-    with pool_of(4) as pool:
-        inputs, sums = attach(pool)
+    with running(4) as (pool, inputs, sums):
         expected = np.zeros(4, int)
         for _ in range(30):
             wishes = generator.choice(
@@ -379,7 +459,7 @@ def test_survivors_of_a_failure_draw_no_tokens_that_are_not_theirs() -> None:
             pool.settle()
             expected[wishes == 1] += 1
             expected[pool.dead] = 0
-            pool.replace_dead()
+            replace_dead(pool)
             inputs[:] = 1
             assert pool.round(0) is None
             expected += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import pathlib
 import signal
@@ -20,84 +21,81 @@ from parallel_envs.process import pickling
 from parallel_envs.process.remote_error import RemoteError
 from parallel_envs.process.shared_arrays import ArrayLayout
 from parallel_envs.process.worker import Report
-from parallel_envs.process.worker_pool import MakeFailed, WorkerPool
+from parallel_envs.process.worker_pool import WorkerPool
 from tests.process import servants
-from tests.process.servants import Adder, Gate, ask, attach, call, pool_of
+from tests.process.servants import (
+    Adder,
+    Gate,
+    ask,
+    attach,
+    call,
+    make_all,
+    pool_of,
+    running,
+    started,
+)
 
 CONTEXTS = ["forkserver", "spawn", "fork"]
 MEGABYTES_50 = 50_000_000
 
 
 @pytest.fixture
-def gate(tmp_path: pathlib.Path) -> Iterator[Gate]:
-    with contextlib.closing(Gate(str(tmp_path / "gate"))) as made:
-        yield made
-
-
-@pytest.fixture
 def gated(gate: Gate) -> Iterator[tuple[WorkerPool, Any, Any]]:
     """A pool of three whose first worker can be held up."""
-    with pool_of(3) as pool:
-        inputs, sums = attach(pool)
+    with running(3) as (pool, inputs, sums):
         ask(pool, 0, "use_gate", gate.path)
         yield pool, inputs, sums
 
 
 @pytest.mark.parametrize("context", CONTEXTS)
 def test_workers_serve_what_their_factories_make(context: str) -> None:
-    makers = [lambda n=n: Adder(("adder", n)) for n in range(3)]
+    makers = [functools.partial(Adder, name=("adder", n)) for n in range(3)]
 
-    with pool_of(makers, context=context) as pool:
+    with started(makers, context=context) as pool:
+        introductions = make_all(pool)
         inputs, sums = attach(pool)
         inputs[:] = 1, 2, 3
         news = [pool.round(0), pool.round(10)]
 
-        assert pool.introductions == [("adder", 0), ("adder", 1), ("adder", 2)]
+        assert introductions == [("adder", 0), ("adder", 1), ("adder", 2)]
         assert news == [None, None]
         assert sums.tolist() == [12, 14, 16]
         assert [call(pool, w, os.getpid) for w in range(3)] == list(pool.pids)
         assert len({os.getpid(), *pool.pids}) == 4
 
 
+def test_a_pool_that_was_made_has_started_nothing() -> None:
+    with contextlib.closing(WorkerPool([pickling.dumps(Adder)] * 2)) as pool:
+        assert (pool.pids, pool.living, pool.dead) == ((), [], [])
+        assert pool.nursery_pid is None
+
+
 @pytest.mark.parametrize("context", CONTEXTS)
-def test_objects_made_serially_are_made_one_after_another(
-    context: str, tmp_path: pathlib.Path
-) -> None:
-    def maker(number: int) -> Any:
-        def make() -> Adder:
-            with open(tmp_path / "log", "a") as log:
-                log.write(f"begin {number}\n")
-                log.flush()
-                log.write(f"end {number}\n")
-            return Adder()
+def test_a_factory_gets_the_order_that_its_worker_is_given(context: str) -> None:
+    with started(3, context=context) as pool:
+        orders = ["first", None, ("third", 3)]
+        pool.gather([pool.make(worker, order) for worker, order in enumerate(orders)])
 
-        return make
-
-    with pool_of([maker(n) for n in range(4)], context=context, start_serially=True):
-        pass
-
-    expected = [f"{what} {n}" for n in range(4) for what in ("begin", "end")]
-    assert (tmp_path / "log").read_text().splitlines() == expected
+        assert [ask(pool, worker, "order") for worker in range(3)] == orders
 
 
 def test_objects_are_made_at_the_same_time(tmp_path: pathlib.Path) -> None:
     os.mkfifo(tmp_path / "meeting")
 
     # Opening a named pipe waits until the other side opens it as well.
-    def read() -> Adder:
-        return Adder(open(tmp_path / "meeting").read())
+    def read(*place: Any) -> Adder:
+        return Adder(*place, name=open(tmp_path / "meeting").read())
 
-    def write() -> Adder:
+    def write(*place: Any) -> Adder:
         (tmp_path / "meeting").write_text("met")
-        return Adder()
+        return Adder(*place)
 
-    with pool_of([read, write]) as pool:
-        assert pool.introductions == ["met", "adder"]
+    with started([read, write]) as pool:
+        assert make_all(pool) == ["met", "adder"]
 
 
 def test_rounds_with_many_workers_lose_nobody() -> None:
-    with pool_of(8) as pool:
-        inputs, sums = attach(pool)
+    with running(8) as (pool, inputs, sums):
         inputs[:] = range(8)
 
         for _ in range(500):
@@ -107,8 +105,7 @@ def test_rounds_with_many_workers_lose_nobody() -> None:
 
 
 def test_what_a_round_has_to_tell_comes_with_its_worker() -> None:
-    with pool_of(3) as pool:
-        inputs, sums = attach(pool)
+    with running(3) as (pool, inputs, sums):
         for n in range(1, 50):
             inputs[:] = 1, servants.TELL, n
             assert pool.round(0) == {1: Report(extras="sum 0")}
@@ -120,8 +117,7 @@ def test_what_a_round_has_to_tell_comes_with_its_worker() -> None:
 
 
 def test_news_do_not_come_again_in_the_next_round() -> None:
-    with pool_of(2) as pool:
-        inputs, _ = attach(pool)
+    with running(2) as (pool, inputs, _):
         inputs[:] = servants.TELL
         pool.round(0)
         inputs[:] = 1
@@ -130,8 +126,7 @@ def test_news_do_not_come_again_in_the_next_round() -> None:
 
 
 def test_a_failure_is_told_and_the_next_round_is_as_if_nothing_had_been() -> None:
-    with pool_of(3) as pool:
-        inputs, sums = attach(pool)
+    with running(3) as (pool, inputs, sums):
         inputs[:] = 1, servants.FAIL, 1
         news = pool.round(0)
         assert news is not None
@@ -214,10 +209,9 @@ def test_the_round_after_an_interrupted_one_has_its_own_answers(
 def test_an_answer_that_was_interrupted_can_be_waited_for_again(
     gated: tuple[WorkerPool, Any, Any], gate: Gate
 ) -> None:
-    pool, inputs, _ = gated
+    pool, _, _ = gated
     me = threading.get_ident()
-    inputs[0] = servants.WAIT
-    number = pool.ask_round(0, 0)
+    number = pool.ask(0, "wait")
 
     def interrupt() -> None:
         gate.wait_until_entered()
@@ -234,7 +228,7 @@ def test_an_answer_that_was_interrupted_can_be_waited_for_again(
     other.join()
     gate.open()
 
-    assert pool.answer(number) == (None, None)
+    assert pool.answer(number) is None
 
 
 def test_requests_are_answered_in_any_order() -> None:
@@ -246,13 +240,22 @@ def test_requests_are_answered_in_any_order() -> None:
 
 
 def test_a_request_may_stay_open_over_rounds() -> None:
-    with pool_of(2) as pool:
-        inputs, _ = attach(pool)
+    with running(2) as (pool, inputs, _):
         inputs[:] = 1
         number = pool.ask(1, "echo", "kept")
 
         assert pool.round(0) is None
         assert pool.answer(number) == "kept"
+
+
+def test_what_was_asked_before_a_round_is_done_before_it() -> None:
+    with running(2) as (pool, inputs, _):
+        inputs[:] = 1
+        for number in range(300):
+            asked = pool.ask(1, "sum")
+            pool.round(0)
+
+            assert pool.answer(asked) == number
 
 
 def test_a_forgotten_answer_is_dropped() -> None:
@@ -366,27 +369,50 @@ def test_what_this_process_has_still_to_print_is_printed_once(
 
 
 def test_rounds_by_channel_carry_inputs_and_outputs() -> None:
-    layout = ArrayLayout([(2,)] * 2, [np.dtype(np.int64)] * 2)
     with pool_of(2) as pool:
-        pool.attach(layout, 1, [(0, 1), (1, 2)], shared_memory=False)
+        attach(pool, shared_memory=False)
+        values = {worker: ([np.array([worker])], None) for worker in range(2)}
 
-        answers: list[Any] = []
-        for _ in range(3):
-            numbers = [
-                pool.ask_round(worker, 10, [np.array([worker])]) for worker in range(2)
-            ]
-            answers = [pool.answer(number) for number in numbers]
+        answers = [pool.round_by_channel(10, values) for _ in range(3)]
 
-        assert answers == [(None, [np.array([30])]), (None, [np.array([33])])]
+        assert answers[-1] == {0: (None, [30]), 1: (None, [33])}
+
+
+def test_rounds_by_channel_may_use_the_shared_arrays_and_some_workers_only() -> None:
+    with running(3) as (pool, inputs, sums):
+        inputs[:] = 1, 2, 3
+
+        answers = pool.round_by_channel(0, {0: (None, None), 2: (None, None)})
+
+        assert answers == {0: (None, None), 2: (None, None)}
+        assert sums.tolist() == [1, 0, 3]
+
+
+def test_rounds_one_by_one_begin_when_the_one_before_is_done(
+    tmp_path: pathlib.Path,
+) -> None:
+    class Logging(Adder):
+        def round(self, command: int, extras: Any = None) -> Report | None:
+            with open(tmp_path / "log", "a") as log:
+                for what in ("begin", "end"):
+                    log.write(f"{what} {extras}\n")
+                    log.flush()
+                    time.sleep(0.001)
+            return None
+
+    with running([Logging] * 4) as (pool, _, _):
+        for _ in range(5):
+            pool.round_by_channel(0, {w: (None, w) for w in range(4)}, one_by_one=True)
+
+    lines = [f"{what} {n}" for n in range(4) for what in ("begin", "end")]
+    assert (tmp_path / "log").read_text().splitlines() == lines * 5
 
 
 def test_extras_travel_with_a_round_by_channel() -> None:
-    with pool_of(1) as pool:
-        attach(pool)
+    with running(1) as (pool, _, _):
+        answers = pool.round_by_channel(0, {0: (None, {"any": "thing"})})
 
-        number = pool.ask_round(0, 0, None, {"any": "thing"})
-
-        assert pool.answer(number) == (Report(extras={"any": "thing"}), None)
+        assert answers == {0: (Report(extras={"any": "thing"}), None)}
 
 
 def test_an_object_that_refuses_the_arrays_is_an_error() -> None:
@@ -394,11 +420,13 @@ def test_an_object_that_refuses_the_arrays_is_an_error() -> None:
         def attach(self, inputs: Any, outputs: Any) -> None:
             raise ValueError("no such arrays")
 
-    with (
-        pool_of([Adder, Refusing]) as pool,
-        pytest.raises(MakeFailed, match="no such arrays"),
-    ):
-        attach(pool)
+    with pool_of([Adder, Refusing]) as pool:
+        layout = ArrayLayout([(2,)], [np.dtype(np.int64)])
+        pool.lay_out(layout, 1, [(0, 1), (1, 2)], shared_memory=True)
+        taken, refused = (pool.answer(pool.attach(worker)) for worker in range(2))
+
+        assert taken is None
+        assert refused.summary == "ValueError('no such arrays')"
 
 
 def test_workers_draw_different_numbers() -> None:
@@ -441,4 +469,6 @@ def test_a_pool_takes_factories_pickled_before() -> None:
     factories = [pickling.dumps(Adder)] * 2
 
     with contextlib.closing(WorkerPool(factories)) as pool:
-        assert pool.introductions == ["adder", "adder"]
+        pool.start([0, 1])
+
+        assert make_all(pool) == ["adder", "adder"]
