@@ -95,7 +95,11 @@ class Errands:
         return self._take(number)
 
     def gather(
-        self, numbers: Sequence[int], *, wait_for_all: bool = False
+        self,
+        numbers: Sequence[int],
+        *,
+        wait_for_all: bool = False,
+        until: float | None = None,
     ) -> dict[int, Any]:
         """Returns the answers to requests, by number, waiting for all.
 
@@ -103,13 +107,13 @@ class Errands:
             numbers: What was asked.
             wait_for_all: If False, 50 ms after a failure the requests that are then
                 still open are forgotten, and missing in the result.
+            until: When they are in any case, by `time.monotonic`.
 
         Raises:
             ClosedError: If the pool gets closed meanwhile.
         """
         answers: dict[int, Any] = {}
         waiting = list(numbers)
-        until: float | None = None
         try:
             while True:
                 for number in filter(self._is_settled, waiting):

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import math
 import os
 import resource
 import time
@@ -268,18 +267,20 @@ class WorkerPool:
         self._is_dirty = True
         answers: dict[int, Any] = {}
         groups = [[worker] for worker in values] if one_by_one else [list(values)]
-        until = math.inf
+        until: float | None = None
         for group in groups:
-            if until <= time.monotonic():
+            if until is not None and until <= time.monotonic():
                 break
             asked = {
                 self._ask(w, "round", command, *values[w], limit=self._timeout): w
                 for w in group
             }
-            gathered = self.gather(list(asked), wait_for_all=wait_for_all)
+            gathered = self._errands.gather(
+                list(asked), wait_for_all=wait_for_all, until=until
+            )
             answers.update({asked[n]: answer for n, answer in gathered.items()})
             has_failed_now = not wait_for_all and any(map(has_failed, answers.values()))
-            if has_failed_now and until == math.inf:
+            if has_failed_now and until is None:
                 until = time.monotonic() + GATHER_SECONDS
         self._is_dirty = len(answers) < len(values) or bool(self.dead)
         return answers
