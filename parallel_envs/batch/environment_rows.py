@@ -39,6 +39,12 @@ _LOGGER = logging.getLogger(__name__)
 
 Array = npt.NDArray[Any]
 Constructor = Callable[[], Any]
+Faults = tuple[type[BaseException], ...]
+
+# An interrupt is not the environment's fault: it goes to whoever steps it. In a worker
+# that is nobody, and only environments raise it there.
+_FAULTS: Faults = (Exception, SystemExit)
+_FAULTS_OF_A_WORKER: Faults = (*_FAULTS, KeyboardInterrupt)
 
 
 class Command(enum.IntEnum):
@@ -200,6 +206,7 @@ class EnvironmentRows:
         self._validate = validate
         self._begin = _nowhere if progress is None else progress.begin
         self._note = progress and (progress.begin if is_timed else progress.note)
+        self._faults = _FAULTS if progress is None else _FAULTS_OF_A_WORKER
         self._map: Callable[..., Iterable[Failure | None]]
         self._map = map if threads is None else threads.map
         self._slots: list[_Slot] = []
@@ -265,7 +272,8 @@ class EnvironmentRows:
         first = 0
         for position, description in enumerate(descriptions):
             rows = slice(first, first + description.num_rows)
-            self._slots.append(_Slot(rows, description.batch_size is not None))
+            is_batched = description.batch_size is not None
+            self._slots.append(_Slot(rows, is_batched, self._faults))
             self._fill(position)
             first = rows.stop
 
@@ -307,13 +315,13 @@ class EnvironmentRows:
         """Closes every environment, also if one of them raises.
 
         Raises:
-            Exception, SystemExit: The first that was raised.
+            BaseException: The first that was raised.
         """
-        errors: list[Exception | SystemExit] = []
+        errors: list[BaseException] = []
         for env in self.environments:
             try:
                 env.close()
-            except (Exception, SystemExit) as error:
+            except self._faults as error:
                 errors.append(error)
         self._environments = [None] * len(self._constructors)
         if errors:
@@ -321,7 +329,7 @@ class EnvironmentRows:
 
     def close_quietly(self) -> None:
         """Closes every environment; what is raised is logged."""
-        with _logged("close()"):
+        with _logged("close()", self._faults):
             self.close()
 
     def _make(self, position: int, birth: Birth) -> Failure | None:
@@ -334,9 +342,10 @@ class EnvironmentRows:
             for seed in birth.seeds:
                 with contextlib.suppress(NotImplementedError):
                     env.seed(seed)
-        except (Exception, SystemExit) as error:
+        except self._faults as error:
             leave_if_copy(error)
             return Failure([self._first + position], "construction", error)
+        leave_if_copy()
         self._environments[position] = env
         if self._slots:
             self._fill(position)
@@ -345,8 +354,9 @@ class EnvironmentRows:
     def _discard(self, position: int) -> None:
         env, self._environments[position] = self._environments[position], None
         if env is not None:
-            with _logged("close() after a failure"):
+            with _logged("close() after a failure", self._faults):
                 env.close()
+            leave_if_copy()
 
     def _fill(self, position: int) -> None:
         env = self._environments[position]
@@ -361,9 +371,10 @@ class EnvironmentRows:
 class _Slot:
     """The rows of one environment after the other."""
 
-    def __init__(self, rows: slice, is_batched: bool) -> None:
+    def __init__(self, rows: slice, is_batched: bool, faults: Faults) -> None:
         self.rows = rows
         self.is_batched = is_batched
+        self._faults = faults
         self._place: Any = rows if is_batched else rows.start
 
     def fill(
@@ -384,8 +395,7 @@ class _Slot:
             time_step = self._step(action)
             leave_if_copy()
             self._write(self._place, time_step)
-        # An interrupt is not the environment's fault: it goes to whoever steps it.
-        except (Exception, SystemExit) as error:
+        except self._faults as error:
             return self._failure("step", error)
         return None
 
@@ -396,7 +406,7 @@ class _Slot:
             time_step = self._reset()
             leave_if_copy()
             self._write(self._place, time_step)
-        except (Exception, SystemExit) as error:
+        except self._faults as error:
             return self._failure("reset", error)
         self._is_new = False
         return None
@@ -453,11 +463,11 @@ def as_py_environment(value: Any) -> PyEnvironment:
 
 
 @contextlib.contextmanager
-def _logged(what: str) -> Generator[None]:
+def _logged(what: str, faults: Faults) -> Generator[None]:
     """Logs what is raised inside, and lets the rest go on."""
     try:
         yield
-    except (Exception, SystemExit):
+    except faults:
         _LOGGER.warning("An environment raised in %s.", what, exc_info=True)
 
 
