@@ -144,7 +144,9 @@ class Repair:
 
     def _mend(self, command: Command, outcome: Outcome) -> Leaves:
         """Replaces what has failed; returns the leaves with what those rows say now."""
-        extras, failures = dict(outcome.extras), outcome.failures
+        # Where every process is gone nobody has sent any of them.
+        empty = {n: [None] * self._firsts[-1] for n in self._structure.variable}
+        extras, failures = empty | outcome.extras, outcome.failures
         lost: set[int] = set()
         twice: dict[int, bool] = {}  # Environments that start now; see `RowServer`.
         while failures:
@@ -164,7 +166,7 @@ class Repair:
             started = self._rows.start(starting)
             failures = () if started is None else started.failures
             for position, values in ({} if started is None else started.extras).items():
-                self._merge(extras.setdefault(position, values), values, starting)
+                self._merge(extras[position], values, starting)
         first = {row for index in twice for row in self._rows_of(index)} - lost
         self.lost, self.crashed = frozenset(lost), frozenset(lost | first)
         self._held = sorted(row for row in first if twice[self._index_of[row]])
