@@ -88,6 +88,7 @@ class WorkerRows:
         self._can_ring = self._pool.has_bell and shared_memory and not blocking
         self._told: list[Description | None] = [None] * len(constructors)
         self._present: set[int] = set()
+        self._idle: set[int] = set()  # Workers that were not asked to make an object.
         self._unattached: set[int] = set()  # Workers whose object has no rows yet.
         self._renewing: dict[int, int] = {}  # number of the request: worker
         self._answers: dict[int, Any] = {}  # By worker: what has come in already.
@@ -144,10 +145,12 @@ class WorkerRows:
                 raise ValueError(str(error)) from None
             what = f" cannot start: {error}."
             raise errors.WorkerDiedError([0], "start", [what]) from None
+        self._idle.update(fresh)
         for worker in workers:
             group = self._groups[worker]
             own = births[group[0] : group[-1] + 1]
-            if worker in fresh:
+            if worker in self._idle:
+                self._idle.remove(worker)
                 self._unattached.add(worker)
                 number = self._pool.make(worker, own)
             else:
