@@ -317,6 +317,8 @@ class WorkerRows:
         failures: list[Failure] = []
         for number, worker in asked.items():
             if isinstance(answers[number], (RemoteError, WorkerGone)):
+                # Without rows what it has made is of no use to anybody.
+                self._present -= set(self._groups[worker])
                 failures += self._not_made(worker, answers[number])
             else:
                 self._unattached.remove(worker)
