@@ -138,6 +138,10 @@ class Errands:
         self._open.pop(number, None)
         self._arrived.pop(number, None)
 
+    def close(self) -> None:
+        """Lets go of the memory that tells what workers are at; answers are dropped."""
+        del self._deadlines
+
     def hear(self, number: int, payload: bytes) -> None:
         """Takes in an answer that has arrived."""
         self._ahead.pop(number, None)

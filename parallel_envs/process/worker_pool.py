@@ -386,6 +386,7 @@ class WorkerPool:
                     worker.send((0, "close", pickling.dumps(())), time.monotonic())
             self._processes.end(deadline)
         self._bells = None
+        self._errands.close()
         del self._control  # What is mapped holds a descriptor.
 
     def _inherited(self, worker: int) -> ServantFactory:
