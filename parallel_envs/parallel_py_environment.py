@@ -175,7 +175,7 @@ class ParallelPyEnvironment(EnvironmentBatch):
     def _ask_one(self, index: int, name: str, *arguments: Any) -> Callable[[], Any]:
         self._rows.check_open()
         with self._lock:
-            self._repair.complete()
+            self._complete()
             promise = self._rows.ask(index, name, *arguments)
 
         def answer() -> Any:

@@ -304,6 +304,7 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
         )
 
     def _reset(self) -> ts.TimeStep:
+        self._has_failed = True
         self._repair.make_missing()
         return self._round(Command.RESET, None)
 
@@ -364,8 +365,14 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
     ) -> list[Any]:
         self._rows.check_open()
         with self._lock:
-            self._repair.complete()
+            self._complete()
             return self._rows.ask_all(name, arguments)
+
+    def _complete(self) -> None:
+        """Waits for environments that are made anew, which is a part of their step."""
+        has_failed, self._has_failed = self._has_failed, True
+        self._repair.complete()
+        self._has_failed = has_failed
 
     def _seed_first_lives(self, base_seed: int) -> None:
         """Seeds the rows of environments that can be seeded."""
