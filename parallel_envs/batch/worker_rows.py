@@ -138,13 +138,7 @@ class WorkerRows:
             if worker not in living and self._present.isdisjoint(self._groups[worker])
         ]
         workers = [worker for worker in lacking if worker in living or worker in fresh]
-        try:
-            self._pool.start(fresh)
-        except NurseryError as error:
-            if error.is_refusal:
-                raise ValueError(str(error)) from None
-            what = f" cannot start: {error}."
-            raise errors.WorkerDiedError([0], "start", [what]) from None
+        self._start(fresh)
         self._idle.update(fresh)
         for worker in workers:
             group = self._groups[worker]
@@ -274,6 +268,20 @@ class WorkerRows:
         """Closes the environments, ends the workers, frees everything."""
         self._pool.close(_GRACE_SECONDS if self._spans else _FAILED_START_SECONDS)
         self._inputs, self._outputs = [], []
+
+    def _start(self, workers: Sequence[int]) -> None:
+        for is_last in (not self._spans, True):
+            try:
+                self._pool.start(workers)
+                return
+            except NurseryError as error:
+                # It may have died with the workers, and unnoticed: another one is
+                # tried. At the very start it fails by itself, and would again.
+                if error.is_refusal:
+                    raise ValueError(str(error)) from None
+                if is_last:
+                    what = f" cannot start: {error}."
+                    raise errors.WorkerDiedError([0], "start", [what]) from None
 
     def _take_renewed(self) -> bool:
         """Waits for what was asked for; returns whether something has failed."""
