@@ -75,8 +75,16 @@ class WorkerHandle:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
         # A nursery does this as well, unless it was itself killed or stopped.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
+        self.kill_group()
+
+    def kill_group(self) -> None:
+        """Ends whatever the worker's environment started; not to be used when reaped.
+
+        Only as long as nobody has told its exit status its number is surely its own.
+        """
+        if self.pid is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
 
     def free(self) -> None:
         """Closes the descriptors."""

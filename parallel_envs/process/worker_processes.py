@@ -244,6 +244,8 @@ class WorkerProcesses:
         for worker in self.workers:
             worker.kill()
             worker.is_dead |= worker.pidfd is None
+        for worker in self._births.values():
+            worker.kill_group()  # The nursery has not buried it, so nobody else will.
         self._births.clear()
         lost.end()
 
