@@ -6,6 +6,8 @@ import functools
 import os
 import pathlib
 import signal
+import subprocess
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 
 import parallel_envs as pe
 from parallel_envs import time_step as ts
+from parallel_envs.process.watch import is_readable
 from parallel_envs.specs import nest
 from parallel_envs.testing import environments
 
@@ -35,6 +38,15 @@ def once(folder: pathlib.Path, action: Callable[[], Any]) -> None:
         action()
 
 
+def raise_error() -> None:
+    raise ValueError("an error like any other")
+
+
+def parent_of(pid: int) -> int:
+    status = pathlib.Path(f"/proc/{pid}/stat").read_text()
+    return int(status.rpartition(")")[2].split()[1])
+
+
 class FailingInStep(environments.Counting):
     def __init__(self, folder: pathlib.Path, fault: Callable[[], Any]) -> None:
         super().__init__(1, length=9)
@@ -43,6 +55,18 @@ class FailingInStep(environments.Counting):
     def _step(self, action: nest.Nest) -> ts.TimeStep:
         self._do()
         return super()._step(action)
+
+    def start_program(self) -> int:
+        return subprocess.Popen(["sleep", "1000"]).pid
+
+
+class LivingOnce(FailingInStep):
+    """Raises in its first step, and then whenever it is to be made again."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        super().__init__(folder, raise_error)
+        if (folder / "done").exists():
+            raise ValueError("there is no second life")
 
 
 class FailingInConstructor(environments.Counting):
@@ -182,6 +206,61 @@ def test_a_fork_that_returns_from_a_constructor_makes_no_others(
         expected = env.worker_pids[1]
 
     assert pids.read_text().split() == [str(expected)]
+
+
+@pytest.mark.parametrize("name", ["get_state", "reset"])
+def test_what_cannot_be_replaced_is_not_stepped(
+    name: str, tmp_path: pathlib.Path
+) -> None:
+    constructors = [functools.partial(LivingOnce, tmp_path)]
+
+    with pe.ParallelPyEnvironment(constructors, num_workers=0, max_restarts=1) as env:
+        env.reset()
+        last = env.step(np.zeros(1, np.int64))
+        with pytest.raises(pe.WorkerError, match="second life"):
+            getattr(env, name)()
+        with pytest.raises(RuntimeError, match=r"Call reset\(\) first"):
+            env.step(np.zeros(1, np.int64))
+
+    assert last.step_type.tolist() == [LAST]
+
+
+def test_what_starts_workers_may_die_when_it_is_asked_to(
+    tmp_path: pathlib.Path,
+) -> None:
+    constructors = [functools.partial(FailingInStep, tmp_path, die)]
+
+    with pe.ParallelPyEnvironment(constructors, max_restarts=1) as env:
+        env.reset()
+        nursery = parent_of(env.worker_pids[0])
+        os.kill(nursery, signal.SIGSTOP)
+        # After the second in which the step waits to be told how the worker ended.
+        timer = threading.Timer(1.5, os.kill, [nursery, signal.SIGKILL])
+        timer.start()
+        steps = [env.step(np.zeros(1, np.int64)) for _ in range(2)]
+        timer.join()
+
+    assert [step.step_type.tolist() for step in steps] == [[LAST], [FIRST]]
+
+
+def test_programs_of_environments_end_when_nobody_has_buried_their_worker(
+    tmp_path: pathlib.Path,
+) -> None:
+    constructors = [functools.partial(FailingInStep, tmp_path, die)]
+
+    with pe.ParallelPyEnvironment(constructors) as env:
+        env.reset()
+        program = os.pidfd_open(env.call("start_program")[0])
+        nursery = parent_of(env.worker_pids[0])
+        os.kill(nursery, signal.SIGSTOP)
+        with pytest.raises(pe.WorkerDiedError):
+            env.step(np.zeros(1, np.int64))
+        os.kill(nursery, signal.SIGKILL)
+        env.reset()
+
+        assert is_readable(program, 5.0)
+
+    os.close(program)
 
 
 def test_a_closed_batch_holds_no_descriptor() -> None:
