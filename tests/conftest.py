@@ -3,6 +3,7 @@
 import os
 import signal
 
+import pytest
 from hypothesis import Phase, settings
 
 # A shell that starts the tests in the background has them ignore it.
@@ -19,3 +20,12 @@ settings.register_profile(
     phases=(Phase.explicit, Phase.generate),
 )
 settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--drill-steps",
+        type=int,
+        default=1000,
+        help="steps of batches in tests/fault_drill; 10000 is a long drill",
+    )
