@@ -289,7 +289,9 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
             self._rows.interrupt()
             with self._lock:
                 self._finalizer()
-                del self._actions, self._outputs  # They keep the shared memory.
+                # They keep the shared memory.
+                del self._actions
+                self._repair.let_go()
 
     def __repr__(self) -> str:
         return (
@@ -335,8 +337,7 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
         self._actions = ActionWriter(
             self._action_spec, arrays[: len(inputs)], num_rows, validate=validate
         )
-        self._outputs = arrays[len(inputs) :]
-        self._repair.lay_out(self._structure, self._take)
+        self._repair.lay_out(self._structure, arrays[len(inputs) :])
 
     def _round(
         self, command: Command, extras: dict[int, list[Any]] | None
@@ -348,13 +349,6 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
         time_step = self._structure.pack(leaves, self._time_step_type)
         self._current_time_step = time_step
         return time_step
-
-    def _take(self, extras: dict[int, list[Any]]) -> list[Any]:
-        """Returns copies: what is in the arrays is overwritten by the next round."""
-        leaves: list[Any] = [array.copy() for array in self._outputs]
-        for position in self._structure.variable:
-            leaves.insert(position, extras[position])
-        return leaves
 
     def _ask_all(self, name: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Asks the environment of each constructor, and returns the answers."""

@@ -58,8 +58,11 @@ class LocalRows:
 
     @property
     def missing(self) -> list[int]:
-        """The constructors whose environment is not there."""
+        """The constructors whose environment is yet to be made."""
         return self._rows.missing
+
+    def take_stock(self) -> None:
+        """Does nothing: there is no process that could be gone."""
 
     def renew(self, discarded: Iterable[int], births: Sequence[Birth]) -> None:
         """Makes environments at once; `await_renewed` tells what came of it."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from parallel_envs.batch.environment_rows import Command, Failure
 from parallel_envs.batch.failure_record import FailureRecord
 from parallel_envs.batch.lineage import Lineage
 from parallel_envs.batch.row_server import (
+    Array,
     Outcome,
     RowServer,
     detail,
@@ -75,6 +76,7 @@ class Repair:
         self._num_rounds = 0
         self._is_incomplete = False
         self._firsts: list[int] = []
+        self._outputs: list[Array] = []
         self._held: list[int] = []  # Rows that wait for others of their environment.
         self._delivered: Leaves | None = None
 
@@ -85,6 +87,8 @@ class Repair:
             WorkerError: If one could not be made.
         """
         if not self._is_incomplete:
+            if not self._max_restarts:
+                self._rows.take_stock()
             missing = self._rows.missing
             if not missing:
                 return
@@ -108,20 +112,23 @@ class Repair:
     def lay_out(
         self,
         structure: TimeStepStructure,
-        take: Callable[[Extras], Leaves],
+        outputs: list[Array],
     ) -> None:
         """Takes what rounds need, once all environments have said what they are.
 
         Args:
             structure: The time step of one row.
-            take: Returns copies of all leaves as the last round has left them, given
-                the values of those whose size varies.
+            outputs: What rounds write to: the leaves of one size.
         """
-        self._structure, self._take = structure, take
+        self._structure, self._outputs = structure, outputs
         self._firsts = first_rows(self._rows.descriptions)
         self._index_of = np.repeat(
             np.arange(len(self._firsts) - 1), np.diff(self._firsts)
         ).tolist()
+
+    def let_go(self) -> None:
+        """Gives up the arrays, with the memory that they lie in."""
+        self._outputs, self._delivered = [], None
 
     def round(self, command: Command, extras: Extras | None) -> Leaves:
         """Steps or resets every row; returns the leaves of the time step.
@@ -173,6 +180,13 @@ class Repair:
         leaves = self._take(extras)
         for row in lost:
             self._end_episode(leaves, row)
+        return leaves
+
+    def _take(self, extras: Extras) -> Leaves:
+        """Returns copies: what is in the arrays is overwritten by the next round."""
+        leaves: Leaves = [array.copy() for array in self._outputs]
+        for position in self._structure.variable:
+            leaves.insert(position, extras[position])
         return leaves
 
     def _keep(self, command: Command, leaves: Leaves, held: Sequence[int]) -> None:
@@ -309,5 +323,4 @@ class Repair:
 def _copy(leaf: Any) -> Any:
     if not isinstance(leaf, np.ndarray):
         return [np.array(row) for row in leaf]
-    copied: Any = leaf.copy()
-    return copied
+    return leaf.copy()  # pyright: ignore[reportUnknownVariableType]

@@ -59,7 +59,15 @@ class RowServer(Protocol):
 
     @property
     def missing(self) -> list[int]:
-        """The constructors whose environment is not there, as far as is known."""
+        """The constructors whose environment is yet to be made."""
+        ...
+
+    def take_stock(self) -> None:
+        """Counts environments as missing whose process is gone.
+
+        Waits for what earlier calls have left behind. A round would tell of such a
+        process as a failure.
+        """
         ...
 
     def renew(self, discarded: Iterable[int], births: Sequence[Birth]) -> None:

@@ -110,13 +110,15 @@ class WorkerRows:
 
     @property
     def missing(self) -> list[int]:
-        """The constructors whose environment is not there, as far as is known."""
-        dead = set(self._pool.dead)
-        return [
-            index
-            for index, worker in enumerate(self._worker_of)
-            if worker in dead or index not in self._present
-        ]
+        """The constructors whose environment is yet to be made."""
+        return [n for n in range(len(self._told)) if n not in self._present]
+
+    def take_stock(self) -> None:
+        """Counts environments as missing whose process is gone."""
+        self._pool.settle()
+        self._pool.pause(0.0)  # Deaths that nobody has looked at are noted.
+        for worker in self._pool.dead:
+            self._present -= set(self._groups[worker])
 
     def renew(self, discarded: Iterable[int], births: Sequence[Birth]) -> None:
         """Begins to make environments, in new workers where the old ones are gone.

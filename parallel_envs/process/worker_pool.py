@@ -351,6 +351,7 @@ class WorkerPool:
             ClosedError: If the pool is closed, or gets closed meanwhile.
         """
         until = time.monotonic() + seconds
+        self._watch.wait(0.0)
         while (left := until - time.monotonic()) > 0.0:
             self._watch.wait(left)
 

@@ -220,7 +220,7 @@ def test_a_failure_in_a_reset_gives_the_first_step_of_the_new_environment(
     assert [int(step.step_type[0]) for step in steps] == [0, 1, 2, 0, 1]
     assert [int(step.step_type[1]) for step in steps] == [0, 1, 2, 0, 1]
     at = 3 * episode
-    expected = [[None, None] for _ in range(5)]
+    expected: list[list[bool | None]] = [[None, None] for _ in range(5)]
     expected[at] = [True, True if shares else None]
     assert marks == expected
     assert doing == ["reset" if episode == 0 else "step"]
@@ -234,8 +234,13 @@ class Rows(pe.PyEnvironment):
         self._file, self._fault = folder / "lived", fault
         self._t = np.zeros(2, np.int64)
 
-    batched = True  # pyright: ignore[reportAssignmentType]
-    batch_size = 2  # pyright: ignore[reportAssignmentType]
+    @property
+    def batched(self) -> bool:
+        return True
+
+    @property
+    def batch_size(self) -> int:
+        return 2
 
     def observation_spec(self) -> Any:
         return pe.ArraySpec((), np.int64, "t")

@@ -36,8 +36,9 @@ def tally(request: pytest.FixtureRequest) -> Iterator[Tally]:
     yield tally
     if tally.num_steps < LONG:
         return
-    reporter: Any = request.config.pluginmanager.get_plugin("terminalreporter")
-    reporter.write_line(f"\n{tally}")
+    capture: Any = request.config.pluginmanager.get_plugin("capturemanager")
+    with capture.global_and_fixture_disabled():
+        print(f"\n{tally}")  # noqa: T201
     kinds = [kind for kind in faults.Fault if faults.EFFECTS[kind] != "none"]
     assert sum(tally.faults[kind] for kind in kinds) >= LEAST_FAULTS
     assert min(tally.faults[kind] for kind in faults.Fault) >= LEAST_FAULTS_OF_A_KIND
