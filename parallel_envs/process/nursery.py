@@ -4,9 +4,12 @@ It was started by `exec`, so none of the caller's locks, threads, or CUDA and
 TensorFlow state is in it, and it has one thread, so forking it is safe. A worker
 costs a fork: about a millisecond, and pages are shared. It belongs to one pool.
 
-Each worker leads a process group of its own, so that what its environment starts
-can be ended with it. The kernel ends the workers should the nursery die
-(PR_SET_PDEATHSIG), and the nursery ends itself and them once the caller is gone.
+Each worker and whatever its environment starts bear a mark, and what loses its parent
+becomes a child of the nursery. So all of it ends with the worker, daemons in sessions
+of their own too, and nothing of its siblings. The worker is not what adopts: it would
+have to reap as well, and cannot tell an adopted child from one whose exit status
+`subprocess` is going to ask for. The kernel ends the workers should the nursery die
+(PR_SET_PDEATHSIG); `guard.py` ends the rest.
 """
 
 from __future__ import annotations
@@ -27,12 +30,19 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from parallel_envs.process import channel, interpreter, remote_error, worker
+from parallel_envs.process import (
+    channel,
+    guard,
+    interpreter,
+    orphans,
+    remote_error,
+    worker,
+)
 from parallel_envs.process.surroundings import Surroundings
 
 _PR_SET_PDEATHSIG = 1
 _MESSAGE_SIZE = 1 << 16  # bytes
-END = b"end"  # Closing is not enough: other processes may hold the caller's end.
+_BIRTH_BITS = 32  # The rest of a mark is the nursery's process id: pools may be nested.
 
 Inherited = Callable[[int], worker.ServantFactory]
 
@@ -44,7 +54,7 @@ class Nursery:
         self,
         station: worker.Station,
         connection: socket.socket,
-        caller: int,
+        guardian: int,
         *,
         is_spawning: bool = False,
         inherited: Inherited | None = None,
@@ -54,7 +64,7 @@ class Nursery:
         Args:
             station: What all workers share.
             connection: A socket that keeps messages apart, to the caller.
-            caller: Process id of the caller.
+            guardian: Process id of the guard, with which it ends.
             is_spawning: Whether workers get an interpreter of their own.
             inherited: Gives each worker's factory where it is not to be pickled.
         """
@@ -62,14 +72,16 @@ class Nursery:
         self._connection = connection
         self._is_spawning = is_spawning
         self._inherited = inherited
-        self._workers: dict[int, tuple[int, int]] = {}  # pidfd: (birth, pid)
-        self._caller = os.pidfd_open(caller)
+        self._workers: dict[int, int] = {}  # pid: birth
+        self._guardian = os.pidfd_open(guardian)
+        self._children, self._wake = _hear_of_children()
         self._poller = select.poll()
-        self._poller.register(connection, select.POLLIN)
-        self._poller.register(self._caller, select.POLLIN)
+        for descriptor in (connection.fileno(), self._guardian, self._children):
+            self._poller.register(descriptor, select.POLLIN)
 
     def run(self, preload: Sequence[str] = ()) -> None:
         """Imports modules, serves, and at the end ends every worker."""
+        orphans.adopt()
         try:
             refusal = _preload(preload)
             if refusal is None:
@@ -81,31 +93,25 @@ class Nursery:
             self._tell("broken", f"the process that starts workers raised {summary}")
             raise
         finally:
-            self._end()
+            orphans.end_all(guard.END_SECONDS)
             self._connection.close()
 
     def _serve(self) -> None:
-        """Forks and watches until the caller says so, or dies."""
+        """Forks and watches until the caller or the guard is gone."""
         self._tell("ready")
         gc.collect()
         gc.freeze()  # A worker's collector would else touch, and so copy, all pages.
         while True:
             for descriptor, _ in self._poller.poll():
-                if descriptor in self._workers:
-                    self._bury(descriptor)
-                elif descriptor == self._caller or not self._listen():
+                if descriptor == self._children:
+                    os.read(descriptor, _MESSAGE_SIZE)
+                    self._reap()
+                elif descriptor == self._guardian or not self._listen():
                     return
-
-    def _end(self) -> None:
-        """Ends every worker, and whatever its environment started."""
-        for descriptor in list(self._workers):
-            _, pid = self._workers[descriptor]
-            _kill_group(pid)
-            self._bury(descriptor)
 
     def _listen(self) -> bool:
         data, descriptors = receive(self._connection)
-        if data in (b"", END):
+        if not data:
             return False
         birth, index = pickle.loads(data)
         self._fork(birth, index, descriptors[0])
@@ -115,22 +121,27 @@ class Nursery:
         nursery = os.getpid()
         pid = os.fork()
         if pid == 0:
-            self._become_worker(nursery, index, socket.socket(fileno=descriptor))
+            connection = socket.socket(fileno=descriptor)
+            self._become_worker(nursery, birth, index, connection)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.setpgid(pid, pid)  # Here too, so that it is so before anyone asks.
         os.close(descriptor)
+        self._workers[pid] = birth
         pidfd = os.pidfd_open(pid)
-        self._workers[pidfd] = (birth, pid)
-        self._poller.register(pidfd, select.POLLIN)
         self._tell("born", birth, pid, descriptor=pidfd)
+        os.close(pidfd)
 
     def _become_worker(
-        self, nursery: int, index: int, connection: socket.socket
+        self, nursery: int, birth: int, index: int, connection: socket.socket
     ) -> None:
         try:
             os.setpgid(0, 0)
             die_with_parent(nursery)
-            for descriptor in (self._connection.detach(), self._caller, *self._workers):
+            orphans.mark(_mark(nursery, birth))
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            own = self._connection.detach()
+            for descriptor in (own, self._guardian, self._children, self._wake):
                 os.close(descriptor)
             surroundings = channel.receive_first(connection)
             surroundings.apply()
@@ -154,15 +165,28 @@ class Nursery:
         )
         os.execve(sys.executable, command, dict(surroundings.environ))
 
-    def _bury(self, descriptor: int) -> None:
-        birth, pid = self._workers.pop(descriptor)
-        self._poller.unregister(descriptor)
-        # The group goes before its leader is reaped: until then its number cannot
-        # belong to anyone else.
-        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-        _kill_group(pid)
+    def _reap(self) -> None:
+        """Reaps what has ended, and ends what dead workers have left behind."""
+        for pid in orphans.ended():
+            if pid in self._workers:
+                self._bury(pid)
+            else:
+                os.waitpid(pid, 0)
+        living = {_mark(os.getpid(), birth) for birth in self._workers.values()}
+        for pid in orphans.children():
+            mark = orphans.mark_of(pid)
+            is_ours = mark is not None and mark >> _BIRTH_BITS == os.getpid()
+            if is_ours and mark not in living and not orphans.cleans_up(pid):
+                # Its own children become ours before its end is told, and come next.
+                orphans.kill(pid)
+
+    def _bury(self, pid: int) -> None:
+        birth = self._workers.pop(pid)
+        if orphans.mark_of(pid) != _mark(os.getpid(), birth):
+            # The group goes before its leader is reaped: until then its number cannot
+            # belong to anyone else.
+            _kill_group(pid)
         _, status = os.waitpid(pid, 0)
-        os.close(descriptor)
         self._tell("dead", birth, os.waitstatus_to_exitcode(status))
 
     def _tell(self, *message: Any, descriptor: int | None = None) -> None:
@@ -211,7 +235,7 @@ def run_forked(
     inherited: Inherited,
     foreign: Sequence[int],
 ) -> None:
-    """Runs a nursery in a process that was just forked from the caller.
+    """Runs a nursery, and its guard, in a process that was just forked from the caller.
 
     Args:
         station: What all workers share.
@@ -228,13 +252,19 @@ def run_forked(
             os.close(descriptor)
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
-        Nursery(station, connection, caller, inherited=inherited).run()
+        guard.run(
+            caller,
+            lambda guardian: Nursery(
+                station, connection, guardian, inherited=inherited
+            ).run(),
+            [connection.fileno(), *station.descriptors],
+        )
     finally:
         os._exit(0)  # pyright: ignore[reportPrivateUsage]
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Runs a nursery in an interpreter of its own; see `command`."""
+    """Runs a nursery and its guard in an interpreter of their own; see `command`."""
     _set_handlers()
     numbers = map(int, arguments[0].split(","))
     connection, caller, is_spawning, num_workers, memory, notes, *bells = numbers
@@ -242,14 +272,19 @@ def main(arguments: Sequence[str]) -> None:
     try:
         # They had to be inherited up to here; programs that are started are to have
         # none of them.
-        for descriptor in (connection, *station.descriptors):
+        own = (connection, *station.descriptors)
+        for descriptor in own:
             os.set_inheritable(descriptor, False)
-        Nursery(
-            station,
-            socket.socket(fileno=connection),
+        guard.run(
             caller,
-            is_spawning=bool(is_spawning),
-        ).run(arguments[1:])
+            lambda guardian: Nursery(
+                station,
+                socket.socket(fileno=connection),
+                guardian,
+                is_spawning=bool(is_spawning),
+            ).run(arguments[1:]),
+            own,
+        )
     finally:
         os._exit(0)  # pyright: ignore[reportPrivateUsage]
 
@@ -305,9 +340,25 @@ def _preload(modules: Sequence[str]) -> str | None:
 
 
 def _set_handlers() -> None:
-    signal.signal(signal.SIGINT, lambda _number, _frame: None)
+    signal.signal(signal.SIGINT, _do_nothing)
     # Where the caller ignores it the kernel reaps children before they are asked for.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+
+
+def _do_nothing(*_: object) -> None: ...
+
+
+def _hear_of_children() -> tuple[int, int]:
+    """Returns a pipe that is readable once a child has ended, and its other end."""
+    children, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, _do_nothing)
+    return children, wake
+
+
+def _mark(nursery: int, birth: int) -> int:
+    return nursery << _BIRTH_BITS | birth
 
 
 def _forget_handlers() -> None:

@@ -1,4 +1,4 @@
-"""The caller's end of a nursery."""
+"""The caller's end of a nursery and its guard."""
 
 from __future__ import annotations
 
@@ -94,14 +94,14 @@ class NurseryHandle:
             yield pickle.loads(data), next(iter(descriptors), None)
 
     def end(self) -> None:
-        """Ends the process and every worker it still has, and reaps it."""
-        with contextlib.suppress(OSError):
-            self._connection.send(nursery.END, socket.MSG_DONTWAIT)
-            # One that was stopped has yet to end what the workers started.
-            signal.pidfd_send_signal(self.pidfd, signal.SIGCONT)
+        """Ends the nursery and all that is left of its workers, and reaps its guard."""
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.pidfd, signal.SIGTERM)
+            signal.pidfd_send_signal(self.pidfd, signal.SIGCONT)  # It may be stopped.
         self._connection.close()
         if not is_readable(self.pidfd, _END_SECONDS):
-            signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
         os.close(self.pidfd)
         if self._process is not None:
             self._process.wait()
