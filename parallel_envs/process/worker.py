@@ -8,6 +8,7 @@ nothing is sent back unless there is something to tell.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import dataclasses
 import os
@@ -321,6 +322,7 @@ def run(
     signal.signal(signal.SIGINT, lambda _number, _frame: None)
     os.register_at_fork(after_in_child=lambda: _copies.append(os.getpid()))
     crash_notes.enable(station.notes, index)
+    _forget_exit_handlers()
     status = 1
     try:
         Worker(station, index, connection, inherited).serve()
@@ -328,9 +330,10 @@ def run(
     except BaseException:
         traceback.print_exc()  # What is left to fail here has no answer to travel in.
     finally:
-        _flush()
-        # Handlers that were registered before the fork are not this process's.
-        os._exit(status)  # pyright: ignore[reportPrivateUsage]
+        try:
+            _finish()
+        finally:
+            os._exit(status)  # pyright: ignore[reportPrivateUsage]
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -347,6 +350,22 @@ def main(arguments: Sequence[str]) -> None:
     run(station, index, socket.socket(fileno=descriptor))
 
 
+def _forget_exit_handlers() -> None:
+    """Drops those that were registered before a fork: they are another process's."""
+    atexit._clear()  # pyright: ignore[reportPrivateUsage]
+
+
+def _finish() -> None:
+    """Does what an interpreter does at its end, but for taking its modules apart.
+
+    As `multiprocessing` does: threads that are no daemons are waited for, and handlers
+    that environments and their libraries have registered are called.
+    """
+    threading._shutdown()  # pyright: ignore
+    atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]
+    _flush()
+
+
 def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):  # It may be closed, or None.
@@ -354,10 +373,10 @@ def _flush() -> None:
 
 
 def _end_with(parent: int) -> None:
-    """Ends this process soon after its parent has ended."""
+    """Ends this process, and its group with it, soon after its parent has ended."""
     while os.getppid() == parent:
         time.sleep(_PARENT_SECONDS)
-    os._exit(1)  # pyright: ignore[reportPrivateUsage]
+    os.killpg(0, signal.SIGKILL)
 
 
 def command(station: Station, index: int, descriptor: int) -> str:
