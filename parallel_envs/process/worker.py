@@ -333,6 +333,9 @@ def run(
         try:
             _finish()
         finally:
+            if status == 0 and not station.bells:
+                # There is no nursery to end what it has started, and maybe no parent.
+                os.killpg(0, signal.SIGKILL)
             os._exit(status)  # pyright: ignore[reportPrivateUsage]
 
 
