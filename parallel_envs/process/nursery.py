@@ -248,6 +248,7 @@ def run_forked(
         os.setsid()
         _forget_handlers()
         _set_handlers()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         for descriptor in foreign:
             os.close(descriptor)
         null = os.open(os.devnull, os.O_RDONLY)

@@ -119,13 +119,18 @@ class NurseryHandle:
         for stream in (sys.stdout, sys.stderr):  # Else each process prints the rest.
             with contextlib.suppress(Exception):  # It may be closed, or None.
                 stream.flush()
-        with warnings.catch_warnings():
-            # Python 3.12 counts threads of BLAS as well, which restart in the child.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            pid = os.fork()
-        if pid == 0:
-            nursery.run_forked(station, other, caller, inherited, foreign)
-        return pid
+        # Python drops a KeyboardInterrupt that comes while it prepares a fork.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            with warnings.catch_warnings():
+                # Python 3.12 counts threads of BLAS too, which restart in the child.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                pid = os.fork()
+            if pid == 0:
+                nursery.run_forked(station, other, caller, inherited, foreign)
+            return pid
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def refuse_other_threads() -> None:
