@@ -80,10 +80,12 @@ class PortableProcesses:
     def end(self, deadline: float) -> None:
         """Waits until `deadline` for workers to end, then ends them."""
         everyone = range(len(self.workers))
-        self._await_deaths(everyone, deadline)
-        self.kill(everyone)
-        for index in everyone:
-            self.remove(index)
+        try:
+            self._await_deaths(everyone, deadline)
+        finally:  # Ctrl-C ends the wait, and nothing else.
+            self.kill(everyone)
+            for index in everyone:
+                self.remove(index)
 
     def _execute(
         self, index: int, descriptor: int, surroundings: Surroundings
@@ -131,7 +133,8 @@ class PortableProcesses:
 
         What they still say is read and dropped: a full channel would hold them.
         """
-        alive = [self.workers[index] for index in indices]
+        # One that Ctrl-C kept from being started has no child.
+        alive = [self.workers[index] for index in indices if index in self._children]
         while alive := [handle for handle in alive if not handle.is_dead]:
             if time.monotonic() >= deadline:
                 return

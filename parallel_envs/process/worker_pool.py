@@ -381,11 +381,14 @@ class WorkerPool:
         self._watch.interrupt()
         deadline = time.monotonic() + grace_seconds
         with self._resources:
-            for worker in [w for w in self._processes.workers if not w.is_dead]:
-                # A worker whose channel is full does not read: it is not waited for.
-                with contextlib.suppress(TimeoutError, errors.ClosedError):
-                    worker.send((0, "close", pickling.dumps(())), time.monotonic())
-            self._processes.end(deadline)
+            living = [w for w in self._processes.workers if not w.is_dead]
+            try:
+                for worker in living:
+                    # One whose channel is full does not read: it is not waited for.
+                    with contextlib.suppress(TimeoutError, errors.ClosedError):
+                        worker.send((0, "close", pickling.dumps(())), time.monotonic())
+            finally:  # Ctrl-C comes at any moment.
+                self._processes.end(deadline)
         self._bells = None
         self._errands.close()
         del self._control  # What is mapped holds a descriptor.

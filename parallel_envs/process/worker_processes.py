@@ -145,12 +145,14 @@ class WorkerProcesses:
     def end(self, deadline: float) -> None:
         """Waits until `deadline` for workers to end, then ends them and the nursery."""
         everyone = range(len(self.workers))
-        self._await_deaths(everyone, deadline)
-        self.kill(everyone)
-        for index in everyone:
-            self.remove(index)
-        if self._nursery is not None:
-            self._nursery.end()
+        try:
+            self._await_deaths(everyone, deadline)
+        finally:  # Ctrl-C ends the wait, and nothing else.
+            self.kill(everyone)
+            for index in everyone:
+                self.remove(index)
+            if self._nursery is not None:
+                self._nursery.end()
 
     def _start_nursery(self) -> None:
         self._is_nursery_ready = False
