@@ -35,8 +35,8 @@ NUM_ENVIRONMENTS = 3
 COOKIE = "PARALLEL_ENVS_TEST_COOKIE"
 
 PROGRAM = """
-import atexit, ctypes, faulthandler, gc, os, pathlib, resource, signal, subprocess
-import sys, threading, time
+import atexit, ctypes, faulthandler, gc, logging, os, pathlib, resource, signal
+import subprocess, sys, threading, time
 import numpy as np
 import {package} as pe
 import {environments} as environments
@@ -375,6 +375,7 @@ class Slow(Env):
         if (marks / "killed").exists():
             note("entered")
             threading.Event().wait()
+logging.disable()  # That environments are made anew is logged.
 env = make(Slow)
 env.reset()
 note("killed")
