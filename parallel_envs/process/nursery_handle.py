@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from parallel_envs.process import nursery, surroundings, worker
+from parallel_envs.process import nursery, standard_streams, surroundings, worker
 from parallel_envs.process.watch import is_readable
 
 _END_SECONDS = 2.0
@@ -157,13 +157,23 @@ def _execute(
     context: str,
     preload: Sequence[str],
 ) -> subprocess.Popen[bytes]:
-    arguments = nursery.command(
-        station, other.fileno(), is_spawning=context == "spawn", preload=preload
-    )
-    return subprocess.Popen(
-        arguments,
-        stdin=subprocess.DEVNULL,
-        pass_fds=(other.fileno(), *station.descriptors),
-        start_new_session=True,  # Ctrl-C in a terminal is not meant for it.
-        env=surroundings.with_single_threads(os.environ),
-    )
+    own = (other.fileno(), *station.descriptors)
+    with standard_streams.copied_above(own) as copies:
+        connection, memory, notes, *bells = copies
+        arguments = nursery.command(
+            worker.Station(station.num_workers, memory, notes, tuple(bells)),
+            connection,
+            is_spawning=context == "spawn",
+            preload=preload,
+        )
+        return subprocess.Popen(
+            arguments,
+            stdin=subprocess.DEVNULL,
+            stdout=standard_streams.for_program(1),
+            stderr=standard_streams.for_program(2),
+            pass_fds=copies,
+            start_new_session=True,  # Ctrl-C in a terminal is not meant for it.
+            env=surroundings.with_single_threads(os.environ),
+            # Some interpreters do not start in a folder that was deleted.
+            cwd=surroundings.current_folder() or "/",
+        )

@@ -12,7 +12,7 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 
-from parallel_envs.process import channel, interpreter, worker
+from parallel_envs.process import channel, interpreter, standard_streams, worker
 from parallel_envs.process.surroundings import Surroundings
 from parallel_envs.process.watch import PortableWatch
 from parallel_envs.process.worker import Station
@@ -90,18 +90,24 @@ class PortableProcesses:
     def _execute(
         self, index: int, descriptor: int, surroundings: Surroundings
     ) -> subprocess.Popen[bytes]:
-        place = worker.command(self._station, index, descriptor)
-        return subprocess.Popen(
-            interpreter.command(
-                "worker", surroundings.module_path, [place, *surroundings.arguments]
-            ),
-            stdin=subprocess.DEVNULL,
-            pass_fds=(descriptor, *self._station.descriptors),
-            start_new_session=True,  # And so in a group that can be ended with it.
-            env=dict(surroundings.environ),
-            cwd=surroundings.folder,
-            umask=surroundings.umask,
-        )
+        own = (descriptor, *self._station.descriptors)
+        with standard_streams.copied_above(own) as copies:
+            connection, memory, notes, *bells = copies
+            station = Station(self._station.num_workers, memory, notes, tuple(bells))
+            place = worker.command(station, index, connection)
+            return subprocess.Popen(
+                interpreter.command(
+                    "worker", surroundings.module_path, [place, *surroundings.arguments]
+                ),
+                stdin=subprocess.DEVNULL,
+                stdout=standard_streams.for_program(1),
+                stderr=standard_streams.for_program(2),
+                pass_fds=copies,
+                start_new_session=True,  # And so in a group that can be ended with it.
+                env=dict(surroundings.environ),
+                cwd=surroundings.folder or "/",  # It may have been deleted.
+                umask=surroundings.umask,
+            )
 
     def _reader(self, handle: WorkerHandle) -> Callable[[], None]:
         def read() -> None:
