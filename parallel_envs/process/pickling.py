@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import pickle
 import sys
 import threading
@@ -18,6 +19,8 @@ from typing import Any
 
 import cloudpickle as untyped_cloudpickle  # pyright: ignore[reportMissingTypeStubs]
 import numpy as np
+
+from parallel_envs.process import interpreter, surroundings
 
 cloudpickle: Any = untyped_cloudpickle
 
@@ -107,8 +110,9 @@ class _Pickler(cloudpickle.Pickler):
 
 def _is_importable(module: types.ModuleType) -> bool:
     """Whether importing the module's name elsewhere would find this very module."""
-    if _FOUND.path != sys.path:
-        _FOUND.path, _FOUND.modules = list(sys.path), {}
+    path = _module_path()
+    if _FOUND.path != path:
+        _FOUND.path, _FOUND.modules = path, {}
     if _FOUND.modules.get(module.__name__) is module:
         return True
     is_found = _is_found(module)
@@ -134,7 +138,7 @@ def _is_found(module: types.ModuleType) -> bool:
     `importlib.util.find_spec` answers from `sys.modules`, which the reader lacks.
     """
     parent, _, _ = module.__name__.rpartition(".")
-    path: Any = None
+    path: Any = _FOUND.path
     if parent:
         package = sys.modules.get(parent)
         if package is None or not _is_importable(package):
@@ -142,7 +146,25 @@ def _is_found(module: types.ModuleType) -> bool:
         path = getattr(package, "__path__", None)
     spec = _find_spec(module.__name__, path)
     expected = getattr(module.__spec__, "origin", getattr(module, "__file__", None))
-    return spec is not None and spec.origin == expected
+    return spec is not None and _place(spec.origin) == _place(expected)
+
+
+def _module_path() -> list[str]:
+    """Returns the absolute `sys.path` of another process in this folder.
+
+    Importers here go on to look where "." was when they were made.
+    """
+    folder = surroundings.current_folder()
+    return [
+        os.path.normpath(os.path.join(folder or "", entry))
+        for entry in interpreter.searched(sys.path)
+        if folder is not None or os.path.isabs(entry)
+    ]
+
+
+def _place(origin: str | None) -> str | None:
+    """Returns the origin of a module, which may be "/folder/./module.py"."""
+    return origin and os.path.normpath(origin)
 
 
 def _find_spec(name: str, path: Any) -> Any:

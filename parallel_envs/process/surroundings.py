@@ -7,6 +7,8 @@ import os
 import sys
 from collections.abc import Mapping
 
+from parallel_envs.process import interpreter
+
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -17,7 +19,7 @@ class Surroundings:
     Attributes:
         environ: The environment variables.
         folder: The working directory; None where it no longer exists.
-        module_path: `sys.path`.
+        module_path: `sys.path`, without what imports pass over.
         arguments: `sys.argv`.
         umask: The permissions that new files do not get.
     """
@@ -33,8 +35,8 @@ class Surroundings:
         """Returns the surroundings of this process now."""
         return cls(
             environ=with_single_threads(os.environ),
-            folder=_folder(),
-            module_path=tuple(sys.path),
+            folder=current_folder(),
+            module_path=tuple(interpreter.searched(sys.path)),
             arguments=tuple(getattr(sys, "argv", ())),
             umask=_umask(),
         )
@@ -60,7 +62,8 @@ def with_single_threads(environ: Mapping[str, str]) -> dict[str, str]:
     return dict.fromkeys(_THREAD_VARIABLES, "1") | dict(environ)
 
 
-def _folder() -> str | None:
+def current_folder() -> str | None:
+    """Returns the working directory; None where it no longer exists."""
     try:
         return os.getcwd()
     except FileNotFoundError:
