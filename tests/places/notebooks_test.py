@@ -190,6 +190,20 @@ def test_nothing_is_left_when_a_kernel_is_restarted_or_ended() -> None:
         programs.wait_for_end(pids)
 
 
+def test_a_cell_that_is_run_again_ends_the_batch_it_made_before() -> None:
+    kernel = Kernel()
+    cell = "env = pe.ParallelPyEnvironment([Walk] * 2)\nprint(*env.worker_pids)"
+    kernel.run(ENVIRONMENT)
+
+    pids = [int(word) for word in kernel.run(cell).split()]
+    others = [int(word) for word in kernel.run(cell).split()]
+
+    programs.wait_for_end(pids)
+    assert kernel.run("print(env.reset().observation)") == "[0 0]\n"
+    assert not set(pids) & set(others)
+    kernel.end(now=False)
+
+
 def test_nothing_is_left_when_a_kernel_is_killed_while_it_steps() -> None:
     kernel = Kernel()
     kernel.run(f"{ENVIRONMENT}\nenv = pe.ParallelPyEnvironment([Walk] * 2)")
