@@ -170,7 +170,7 @@ def test_later_lives_are_derived_from_the_seeds_of_the_rows() -> None:
 
 def test_no_two_lives_are_seeded_alike() -> None:
     lineage = Lineage(3, 2, seeds_globals=True)
-    seeds = []
+    seeds: list[int | None] = []
 
     for _ in range(50):
         seeds += [birth.global_seed for birth in lineage.births()]
