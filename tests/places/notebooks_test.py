@@ -58,7 +58,14 @@ def surroundings(
     with programs.nothing_left_of() as environ:
         for name, value in environ.items():
             monkeypatch.setenv(name, value)
-        yield
+        try:
+            yield
+        finally:  # Threads of a kernel that a failed test has left forbid forks.
+            while _kernels:
+                _kernels.pop().end(now=True)
+
+
+_kernels: list[Kernel] = []  # Those that run.
 
 
 class Kernel:
@@ -67,6 +74,7 @@ class Kernel:
     def __init__(self) -> None:
         self._manager: Any = manager.KernelManager(transport="ipc")
         self._manager.start_kernel()
+        _kernels.append(self)
         self._connect()
 
     def _connect(self) -> None:
@@ -76,14 +84,16 @@ class Kernel:
 
     def run(self, code: str) -> str:
         """Returns what a cell printed; it must not raise."""
-        request = self._client.execute(code)
+        # Else a cell that comes soon after one that was interrupted is not run.
+        request = self._client.execute(code, stop_on_error=False)
         reply = self._reply(request)
         assert reply["status"] == "ok", "\n".join(reply["traceback"])
         return self._printed(request)
 
     def interrupt(self, code: str, when: pathlib.Path) -> str:
         """Returns what a cell raised that was interrupted when it had made a file."""
-        request = self._client.execute(code)
+        # Else a cell that comes soon after one that was interrupted is not run.
+        request = self._client.execute(code, stop_on_error=False)
         with open(when) as pipe:  # Waits until the other end is opened.
             pipe.read()
         self._manager.interrupt_kernel()
@@ -95,6 +105,8 @@ class Kernel:
         self._connect()
 
     def end(self, *, now: bool) -> None:
+        if self in _kernels:
+            _kernels.remove(self)
         self._client.stop_channels()
         self._manager.shutdown_kernel(now=now)
 
