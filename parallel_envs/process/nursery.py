@@ -268,8 +268,8 @@ def main(arguments: Sequence[str]) -> None:
     """Runs a nursery and its guard in an interpreter of their own; see `command`."""
     _set_handlers()
     numbers = map(int, arguments[0].split(","))
-    connection, caller, is_spawning, num_workers, memory, notes, *bells = numbers
-    station = worker.Station(num_workers, memory, notes, tuple(bells))
+    connection, caller, is_spawning, num_workers, *descriptors = numbers
+    station = worker.Station.of(num_workers, descriptors)
     try:
         # They had to be inherited up to here; programs that are started are to have
         # none of them.

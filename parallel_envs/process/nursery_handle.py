@@ -159,9 +159,9 @@ def _execute(
 ) -> subprocess.Popen[bytes]:
     own = (other.fileno(), *station.descriptors)
     with standard_streams.copied_above(own) as copies:
-        connection, memory, notes, *bells = copies
+        connection, *descriptors = copies
         arguments = nursery.command(
-            worker.Station(station.num_workers, memory, notes, tuple(bells)),
+            worker.Station.of(station.num_workers, descriptors),
             connection,
             is_spawning=context == "spawn",
             preload=preload,

@@ -92,8 +92,8 @@ class PortableProcesses:
     ) -> subprocess.Popen[bytes]:
         own = (descriptor, *self._station.descriptors)
         with standard_streams.copied_above(own) as copies:
-            connection, memory, notes, *bells = copies
-            station = Station(self._station.num_workers, memory, notes, tuple(bells))
+            connection, *descriptors = copies
+            station = Station.of(self._station.num_workers, descriptors)
             place = worker.command(station, index, connection)
             return subprocess.Popen(
                 interpreter.command(

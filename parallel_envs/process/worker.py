@@ -128,6 +128,12 @@ class Station:
     notes: int
     bells: tuple[int, ...] = ()
 
+    @classmethod
+    def of(cls, num_workers: int, descriptors: Sequence[int]) -> Station:
+        """Returns the station with these descriptors, in the order it has them in."""
+        memory, notes, *bells = descriptors
+        return cls(num_workers, memory, notes, tuple(bells))
+
     @property
     def descriptors(self) -> tuple[int, ...]:
         """All descriptors that a worker has to inherit."""
@@ -341,14 +347,12 @@ def run(
 
 def main(arguments: Sequence[str]) -> None:
     """Serves in an interpreter of its own; the arguments are those of `command`."""
-    index, descriptor, num_workers, memory, notes, *bells = map(
-        int, arguments[0].split(",")
-    )
+    index, descriptor, num_workers, *shared_by_all = map(int, arguments[0].split(","))
     sys.argv[:] = arguments[1:]
-    station = Station(num_workers, memory, notes, tuple(bells))
+    station = Station.of(num_workers, shared_by_all)
     for inherited in (descriptor, *station.descriptors):
         os.set_inheritable(inherited, False)
-    if not bells:  # There is no nursery that would end it with its parent.
+    if not station.bells:  # There is no nursery that would end it with its parent.
         threading.Thread(target=_end_with, args=[os.getppid()], daemon=True).start()
     run(station, index, socket.socket(fileno=descriptor))
 

@@ -234,13 +234,12 @@ class WorkerPool:
         if not num_living or (num_living < len(self._factories) and not wait_for_all):
             return {}
         self._is_dirty = True
-        self._is_dirty = not self._bells.run(
-            command, num_living, wait_for_all=wait_for_all
-        )
+        is_well = self._bells.run(command, num_living, wait_for_all=wait_for_all)
+        self._is_dirty = not is_well
         if wait_for_all:
             self.settle()
         news = self._bells.news
-        return dict(news) if news or self._is_dirty or self.dead else None
+        return None if is_well and not news else dict(news)
 
     def round_by_channel(
         self,

@@ -74,6 +74,14 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def refuse_attempts(counter: pathlib.Path, refused: tuple[int, ...]) -> None:
+    """Counts its calls in a file, whatever process they are from; some raise."""
+    with counter.open("a") as file:
+        file.write("x")
+    if len(counter.read_text()) in refused:
+        raise OSError("the port is taken")
+
+
 def three(folder: pathlib.Path, fault: Callable[[], Any]) -> list[Callable[[], Any]]:
     """Returns constructors of which the second makes a faulty environment."""
     return [
@@ -321,14 +329,8 @@ def test_only_the_environment_at_fault_uses_up_a_restart(
 def test_a_constructor_that_fails_is_tried_again_after_a_growing_pause(
     options: dict[str, Any], tmp_path: pathlib.Path
 ) -> None:
-    attempts = tmp_path / "attempts"
-    attempts.touch()
-
     def make() -> pe.PyEnvironment:
-        with attempts.open("a") as file:
-            file.write("x")
-        if len(attempts.read_text()) < 4:
-            raise OSError("the port is taken")
+        refuse_attempts(tmp_path / "attempts", (1, 2, 3))
         return environments.Counting(1)
 
     started = time.monotonic()
@@ -357,14 +359,8 @@ def test_a_constructor_that_always_fails_is_given_up(options: dict[str, Any]) ->
 def test_a_replacement_that_cannot_be_made_is_tried_again(
     options: dict[str, Any], tmp_path: pathlib.Path
 ) -> None:
-    attempts = tmp_path / "attempts"
-    attempts.touch()
-
     def make() -> pe.PyEnvironment:
-        with attempts.open("a") as file:
-            file.write("x")
-        if len(attempts.read_text()) in (2, 3):
-            raise OSError("the port is taken")
+        refuse_attempts(tmp_path / "attempts", (2, 3))
         return Faulty(0, tmp_path, raise_error)
 
     with pe.ParallelPyEnvironment([make, environments.Counting], **options) as env:
