@@ -51,6 +51,7 @@ def surroundings(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
     """Kernels write here only, and end with all that they have started."""
+    monkeypatch.chdir(tmp_path)  # Their sockets too, whose names are to be short.
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / "runtime"))
     monkeypatch.setenv("JUPYTER_PLATFORM_DIRS", "1")
