@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 import weakref
@@ -77,7 +76,7 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
             self._repair.make_missing()
             self._lay_out(validate)
             if base_seed is not None:
-                self._seed_first_lives(base_seed)
+                self._repair.seed(self._own_seeds(base_seed))
         except BaseException:
             self._finalizer()
             raise
@@ -367,13 +366,6 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
         has_failed, self._has_failed = self._has_failed, True
         self._repair.complete()
         self._has_failed = has_failed
-
-    def _seed_first_lives(self, base_seed: int) -> None:
-        """Seeds the rows of environments that can be seeded."""
-        for index, seed in enumerate(self._own_seeds(base_seed)):
-            with contextlib.suppress(NotImplementedError):
-                self._rows.ask_all("seed", {index: (seed,)})
-            self._lineage.note_seed(index, seed)
 
     def _by_row(self, answers: Sequence[Any]) -> list[Any]:
         """Returns one entry for each row: a batched environment answers for many."""

@@ -246,7 +246,7 @@ class EnvironmentRows:
             As `introduction`.
         """
         for position in discarded:
-            self._discard(position)
+            self._discard(position, "close() after a failure")
         self._failure = None
         for position, birth in enumerate(births):
             if self._environments[position] is None:
@@ -312,25 +312,9 @@ class EnvironmentRows:
         return _REQUESTS[name](self._environments[position], *rest)
 
     def close(self) -> None:
-        """Closes every environment, also if one of them raises.
-
-        Raises:
-            BaseException: The first that was raised.
-        """
-        errors: list[BaseException] = []
-        for env in self.environments:
-            try:
-                env.close()
-            except self._faults as error:
-                errors.append(error)
-        self._environments = [None] * len(self._constructors)
-        if errors:
-            raise errors[0]
-
-    def close_quietly(self) -> None:
-        """Closes every environment; what is raised is logged."""
-        with _logged("close()", self._faults):
-            self.close()
+        """Closes every environment; what one of them raises is logged."""
+        for position in range(len(self._environments)):
+            self._discard(position, "close()")
 
     def _make(self, position: int, birth: Birth) -> Failure | None:
         if birth.global_seed is not None:
@@ -340,8 +324,7 @@ class EnvironmentRows:
             env = as_py_environment(self._constructors[position]())
             Description.of(env)
             for seed in birth.seeds:
-                with contextlib.suppress(NotImplementedError):
-                    env.seed(seed)
+                _seed(env, seed, is_optional=True)
         except self._faults as error:
             leave_if_copy(error)
             return Failure([self._first + position], "construction", error)
@@ -351,10 +334,10 @@ class EnvironmentRows:
             self._fill(position)
         return None
 
-    def _discard(self, position: int) -> None:
+    def _discard(self, position: int, doing: str) -> None:
         env, self._environments[position] = self._environments[position], None
         if env is not None:
-            with _logged("close() after a failure", self._faults):
+            with _logged(doing, self._faults):
                 env.close()
             leave_if_copy()
 
@@ -514,6 +497,14 @@ def _info(env: PyEnvironment) -> Any:
     return {} if info is None else info
 
 
+def _seed(env: PyEnvironment, seed: Any, is_optional: bool = False) -> Any:
+    try:
+        return env.seed(seed)
+    except NotImplementedError:
+        if not is_optional:
+            raise
+
+
 def _look_up(env: Any, name: str) -> tuple[bool, Any]:
     """Returns whether `name` is a method, and the value of what is none."""
     value = getattr(env, name)
@@ -536,9 +527,10 @@ _REQUESTS: dict[str, Callable[..., Any]] = {
     "get_attr": getattr,
     "get_info": _info,
     "look_up": _look_up,
+    "seed": _seed,
     "set_attr": _set_attr,
     **{
         name: _method(name)
-        for name in ("seed", "render", "get_state", "set_state", "step", "reset")
+        for name in ("render", "get_state", "set_state", "step", "reset")
     },
 }

@@ -149,7 +149,7 @@ class LocalRows:
         if self._is_closed or os.getpid() != self._owner:
             return
         self._is_closed = True
-        self._rows.close_quietly()
+        self._rows.close()
         if self._threads is not None:
             with contextlib.suppress(RuntimeError):  # The interpreter is ending.
                 self._threads.shutdown()

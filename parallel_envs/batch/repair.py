@@ -15,6 +15,7 @@ said FIRST already say MID when the others say FIRST.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Iterable, Sequence
@@ -22,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from parallel_envs import errors
 from parallel_envs import time_step as ts
 from parallel_envs.batch.environment_rows import Command, Failure
 from parallel_envs.batch.failure_record import FailureRecord
@@ -42,6 +44,8 @@ _LOGGER = logging.getLogger(__name__)
 
 _FIRST_PAUSE_SECONDS = 0.1  # Before the second try in a row; then twice as long each.
 _LONGEST_PAUSE_SECONDS = 5.0
+
+_LOSSES = (errors.WorkerDiedError, errors.WorkerTimeoutError)
 
 Extras = dict[int, list[Any]]
 Leaves = list[Any]
@@ -114,17 +118,38 @@ class Repair:
         structure: TimeStepStructure,
         outputs: list[Array],
     ) -> None:
-        """Takes what rounds need, once all environments have said what they are.
+        """Takes what rounds need, and waits until every environment has its rows.
 
         Args:
             structure: The time step of one row.
             outputs: What rounds write to: the leaves of one size.
+
+        Raises:
+            WorkerError: If an environment was lost that has no restart left.
         """
         self._structure, self._outputs = structure, outputs
         self._firsts = first_rows(self._rows.descriptions)
         self._index_of = np.repeat(
             np.arange(len(self._firsts) - 1), np.diff(self._firsts)
         ).tolist()
+        self._is_incomplete = True
+        self.make_missing()
+
+    def seed(self, seeds: Sequence[Any]) -> None:
+        """Seeds first lives, those that can be seeded.
+
+        Args:
+            seeds: What the `seed` of each constructor's environment is to get.
+
+        Raises:
+            WorkerError: If an environment failed; one whose process was lost is left
+                to the next round where there are restarts, which tells it as well.
+        """
+        for index, seed in enumerate(seeds):
+            self._lineage.note_seed(index, seed)
+        asked = {index: (seed, True) for index, seed in enumerate(seeds)}
+        with contextlib.suppress(*(_LOSSES if self._max_restarts else ())):
+            self._rows.ask_all("seed", asked)
 
     def let_go(self) -> None:
         """Gives up the arrays, with the memory that they lie in."""

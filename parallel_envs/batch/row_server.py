@@ -40,8 +40,8 @@ class Outcome:
 class RowServer(Protocol):
     """Steps environments whose rows lie side by side in the batch's arrays.
 
-    At first there are no environments: `renew` and `await_renewed` make them, and then
-    `attach` gives them their rows.
+    At first there are no environments: `renew` and `await_renewed` make them. Then
+    `attach` lays out their rows, which they get when `await_renewed` is called again.
     """
 
     has_processes: bool
@@ -82,7 +82,9 @@ class RowServer(Protocol):
         ...
 
     def await_renewed(self) -> tuple[Failure, ...]:
-        """Waits until what `renew` has begun is done; returns what failed.
+        """Waits until what `renew` has begun is done, and every row has its place.
+
+        Returns what failed.
 
         Raises:
             ValueError: If an environment has other specs than before.

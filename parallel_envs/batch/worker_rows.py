@@ -68,6 +68,7 @@ class WorkerRows:
         self._groups = _spread(len(constructors), num_workers)
         self._worker_of = [w for w, group in enumerate(self._groups) for _ in group]
         self._is_serial, self._blocking = start_serially, blocking
+        self._start_timeout = start_timeout
         self._shared_memory, self._wait_for_all = shared_memory, wait_for_all
         factories = [
             Factory(
@@ -127,7 +128,7 @@ class WorkerRows:
         left to the next round, which tells that they were lost.
 
         Raises:
-            WorkerDiedError: If no worker can be started.
+            WorkerError: If no worker can be started.
             ValueError: If a module to preload will not do.
         """
         self._pool.settle()
@@ -182,10 +183,6 @@ class WorkerRows:
             layout, num_inputs, self._spans, shared_memory=self._shared_memory
         )
         self._inputs, self._outputs = arrays[:num_inputs], arrays[num_inputs:]
-        failures = self._attach()
-        if failures:
-            error = error_of(failures)
-            raise error from error.__cause__
         return arrays
 
     def round(
@@ -282,8 +279,7 @@ class WorkerRows:
                 if error.is_refusal:
                     raise ValueError(str(error)) from None
                 if is_last:
-                    what = f" cannot start: {error}."
-                    raise errors.WorkerDiedError([0], "start", [what]) from None
+                    raise _no_start(error, self._start_timeout) from None
 
     def _take_renewed(self) -> bool:
         """Waits for what was asked for; returns whether something has failed."""
@@ -428,6 +424,14 @@ class _Answer:
     def __del__(self) -> None:
         if not self._is_answered:
             self._rows.forget(self._request[-1])
+
+
+def _no_start(error: NurseryError, limit: float | None) -> errors.WorkerError:
+    if not error.is_late or limit is None:
+        what = f" cannot start: {error}."
+        return errors.WorkerDiedError([0], "start", [what])
+    what = f" was not started after {limit:g} s (start_timeout): {error}."
+    return errors.WorkerTimeoutError([0], "start", [what])
 
 
 def _spread(num_constructors: int, num_workers: int) -> list[range]:

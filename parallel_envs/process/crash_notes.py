@@ -80,3 +80,5 @@ def enable(descriptor: int, worker: int) -> None:
     faulthandler.enable(own, all_threads=False)
     # The kernel hands a signal to the main thread, in which the object is served.
     faulthandler.register(_SIGNAL, own, all_threads=False)
+    # What an environment forks would write its own crash into the worker's place.
+    os.register_at_fork(after_in_child=faulthandler.disable)

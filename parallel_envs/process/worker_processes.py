@@ -23,11 +23,18 @@ _KILL_SECONDS = 2.0
 
 
 class NurseryError(Exception):
-    """The process that starts workers ended, or refused a module to preload."""
+    """The process that starts workers ended, or refused a module to preload.
 
-    def __init__(self, message: str, *, is_refusal: bool = False) -> None:
+    Attributes:
+        is_refusal: Whether it refused.
+        is_late: Whether it was ended because it took too long.
+    """
+
+    def __init__(
+        self, message: str, *, is_refusal: bool = False, is_late: bool = False
+    ) -> None:
         super().__init__(message)
-        self.is_refusal = is_refusal
+        self.is_refusal, self.is_late = is_refusal, is_late
 
 
 class WorkerProcesses:
@@ -188,7 +195,10 @@ class WorkerProcesses:
         if left is not None and left <= 0.0:
             signal.pidfd_send_signal(self._nursery.pidfd, signal.SIGKILL)
             self._lose_nursery()
-            raise NurseryError("the process that starts workers took too long")
+            raise NurseryError(
+                "the process that starts workers was itself not ready in time",
+                is_late=True,
+            )
         self._watch.wait(left)
 
     def _read_nursery(self) -> None:

@@ -356,6 +356,60 @@ def test_a_constructor_that_always_fails_is_given_up(options: dict[str, Any]) ->
     assert isinstance(info.value.__cause__, RuntimeError)
 
 
+def test_a_process_that_is_lost_before_it_has_rows_is_replaced(
+    process_options: dict[str, Any], tmp_path: pathlib.Path
+) -> None:
+    pid_file = tmp_path / "pid"
+
+    def make_first() -> pe.PyEnvironment:
+        pid_file.write_text(str(os.getpid()))
+        return environments.Counting(0)
+
+    def make_second() -> pe.PyEnvironment:
+        # The first was made before this one, and in a process of its own.
+        if int(pid_file.read_text()) != os.getpid():
+            os.kill(int(pid_file.read_text()), signal.SIGKILL)
+        return environments.Counting(1)
+
+    makers = [make_first, make_second]
+    process_options |= {"start_serially": True, "num_workers": 2}
+    with pe.ParallelPyEnvironment(makers, **process_options) as env:
+        first = env.reset()
+        failures = env.failures
+
+    assert first.observation[:, 0].tolist() == [0, 1]
+    assert [(each.index, each.kind) for each in failures] == [(0, "died")]
+
+
+def test_a_process_that_is_lost_when_it_is_first_seeded_is_replaced(
+    process_options: dict[str, Any], tmp_path: pathlib.Path
+) -> None:
+    class Seeded(environments.Drawing):
+        def seed(self, seed: Any = None) -> Any:
+            if not (tmp_path / "tried").exists():
+                (tmp_path / "tried").touch()
+                die()
+            return super().seed(seed)
+
+    makers = [environments.Drawing, Seeded]
+    with pe.ParallelPyEnvironment(makers, base_seed=1, **process_options) as env:
+        env.reset()
+        failures = env.failures
+
+    assert [(each.index, each.kind) for each in failures] == [(1, "died")]
+
+
+def test_without_restarts_what_is_lost_when_it_is_first_seeded_is_told() -> None:
+    class Seeded(environments.Drawing):
+        def seed(self, seed: Any = None) -> Any:
+            die()
+
+    with pytest.raises(pe.WorkerDiedError, match=r"during seed: .*SIGKILL") as info:
+        pe.ParallelPyEnvironment([environments.Drawing, Seeded], base_seed=1)
+
+    assert info.value.indices == (1,)
+
+
 def test_a_replacement_that_cannot_be_made_is_tried_again(
     options: dict[str, Any], tmp_path: pathlib.Path
 ) -> None:

@@ -157,6 +157,15 @@ def test_a_constructor_that_is_late_is_named_and_nothing_is_left(
     )
 
 
+def test_a_limit_that_no_process_can_keep_is_named() -> None:
+    with pytest.raises(pe.WorkerTimeoutError) as info:
+        pe.ParallelPyEnvironment(makers("none"), start_timeout=0.001)
+
+    assert "environment 0 was not started after 0.001 s (start_timeout)" in (
+        str(info.value)
+    )
+
+
 @pytest.mark.parametrize("num_workers", [None, 1])
 def test_the_time_of_a_constructor_is_its_own(num_workers: int | None) -> None:
     def make() -> environments.Counting:

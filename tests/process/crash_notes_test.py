@@ -149,6 +149,22 @@ def test_the_thread_that_serves_tells_and_not_all_others() -> None:
     assert "descend" not in late.trace
 
 
+def test_a_process_that_the_worker_forked_does_not_write_into_its_place() -> None:
+    def crash_in_a_child() -> int:
+        child = os.fork()
+        if child == 0:
+            crash_in_native_code()
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    with pool_of(1) as pool:
+        exitcode = call(pool, 0, crash_in_a_child)
+        os.kill(pool.pids[0], signal.SIGKILL)
+        killed = gone(pool, 0, os.getpid)
+
+    assert exitcode == -signal.SIGSEGV
+    assert (killed.exitcode, killed.trace) == (-signal.SIGKILL, "")
+
+
 def test_the_next_worker_in_the_same_place_begins_with_nothing() -> None:
     with pool_of(2) as pool:
         for function in (crash_in_native_code, abort_in_native_code):
