@@ -238,7 +238,10 @@ def _check_timeout(name: str, seconds: Any, num_workers: int) -> None:
     ):
         raise TypeError(f"{name}: expected None or seconds, got {seconds!r}.")
     if not 0 < seconds < math.inf:
-        raise ValueError(f"{name}: expected seconds above 0, got {seconds}.")
+        raise ValueError(
+            f"{name}: expected a finite number of seconds above 0, or None for no "
+            f"limit, got {seconds}."
+        )
     if num_workers == 0:
         raise ValueError(
             f"{name}: expected None, since num_workers=0 starts no process that could "

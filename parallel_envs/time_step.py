@@ -241,8 +241,8 @@ def _as_float32(value: npt.ArrayLike, name: str) -> npt.NDArray[np.float32]:
         has_nan = number != number  # A tenth of the time of `np.isnan`.
     if has_nan:
         raise ValueError(
-            f"{name}: expected numbers, got {value!r}, which has nan in float32. "
-            "Was it left None by accident?"
+            f"{name}: expected numbers, got {value!r:.200}, which is or has "
+            f"{'None' if np.asarray(value).dtype.hasobject else 'nan'}."
         )
     return array
 

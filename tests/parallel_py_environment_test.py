@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import gc
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -21,6 +20,7 @@ import pytest
 import parallel_envs as pe
 from parallel_envs import time_step as ts
 from parallel_envs.testing import environments
+from tests import waiting
 
 CONTEXTS = ("forkserver", "spawn", "fork")
 
@@ -39,21 +39,6 @@ def nothing_is_left_behind() -> Iterator[None]:
     assert set(os.listdir("/proc/self/fd")) <= before
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
-
-
-def wait_for_end(pids: Any, seconds: float = 10.0) -> None:
-    """Returns once all processes are gone; fails if one is not by then."""
-    deadline = time.monotonic() + seconds
-    for pid in pids:
-        try:
-            pidfd = os.pidfd_open(pid)
-        except ProcessLookupError:
-            continue
-        poller = select.poll()
-        poller.register(pidfd, select.POLLIN)
-        ended = poller.poll(max(0.0, deadline - time.monotonic()) * 1000)
-        os.close(pidfd)
-        assert ended, f"process {pid} is still there"
 
 
 @pytest.mark.parametrize("context", [None, *CONTEXTS])
@@ -123,7 +108,7 @@ def test_a_constructor_that_raises_is_named_and_nothing_is_left(
     assert caught.value.indices == (2,)
     assert isinstance(caught.value.__cause__, RuntimeError)
     assert "no_display" in caught.value.remote_traceback
-    wait_for_end([int(name) for name in os.listdir(tmp_path)])
+    waiting.wait_for_end([int(name) for name in os.listdir(tmp_path)])
 
 
 def test_a_quick_failure_is_not_hidden_behind_a_slow_start() -> None:
@@ -618,7 +603,7 @@ def test_close_ends_a_worker_that_hangs_and_what_it_started(tmp_path: Path) -> N
     env.close()
 
     assert time.monotonic() - started < 10
-    wait_for_end(pids)
+    waiting.wait_for_end(pids)
     with pytest.raises(pe.ClosedError):
         promise()
 
@@ -630,7 +615,7 @@ def test_an_environment_that_is_dropped_ends_its_workers() -> None:
     del env
     gc.collect()
 
-    wait_for_end(pids)
+    waiting.wait_for_end(pids)
 
 
 def test_a_forked_child_cannot_use_it_and_its_exit_touches_nothing() -> None:
@@ -713,7 +698,7 @@ def test_when_the_parent_is_killed_the_workers_go_too(
     parent.stdout.close()
 
     assert len(pids) == 2
-    wait_for_end(pids, seconds=5.0)
+    waiting.wait_for_end(pids, seconds=5.0)
 
 
 def test_a_child_that_an_environment_forks_does_not_become_a_second_worker() -> None:

@@ -137,16 +137,23 @@ class GymnasiumEnvironment(py_environment.PyEnvironment):
 
     def _reset(self) -> ts.TimeStep:
         seed, self._seed = self._seed, None
-        observation, self._info = self._env.reset(seed=seed)
+        returned = self._env.reset(seed=seed)
+        try:
+            observation, self._info = returned
+        except (TypeError, ValueError):
+            raise _wrong("reset", "(observation, info)", returned) from None
         observation = self._observations.read(observation)
         if self._reward_shape:
             return ts.restart(observation, reward_spec=self.reward_spec())
         return ts.restart(observation)
 
     def _step(self, action: Nest) -> ts.TimeStep:
-        observation, reward, terminated, truncated, self._info = self._env.step(
-            self._actions.write(action)
-        )
+        returned = self._env.step(self._actions.write(action))
+        try:
+            observation, reward, terminated, truncated, self._info = returned
+        except (TypeError, ValueError):
+            expected = "(observation, reward, terminated, truncated, info)"
+            raise _wrong("step", expected, returned) from None
         observation = self._observations.read(observation)
         if self._reward_shape or not isinstance(reward, float):
             reward = self._checked_reward(reward)
@@ -167,10 +174,18 @@ class GymnasiumEnvironment(py_environment.PyEnvironment):
         return array
 
 
+def _wrong(method: str, expected: str, returned: Any) -> TypeError:
+    return TypeError(
+        f"{method}: expected the environment to return {expected}, got "
+        f"{returned!r:.200}."
+    )
+
+
 def _numbers(reward: Any) -> npt.NDArray[np.float32]:
     array = np.asarray(reward)
-    # NumPy would make numbers of texts, dates and complex numbers too.
-    if array.dtype.kind in "biufO":
+    # NumPy would make numbers of texts, dates, complex numbers and None too.
+    is_object = array.dtype.kind == "O"
+    if array.dtype.kind in "biuf" or (is_object and None not in array.flat):
         with contextlib.suppress(TypeError, ValueError):
             return array.astype(np.float32)
     raise ValueError(

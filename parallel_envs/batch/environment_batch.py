@@ -19,7 +19,7 @@ from parallel_envs.batch.environment_rows import Command
 from parallel_envs.batch.failure_record import FailureRecord
 from parallel_envs.batch.lineage import Lineage
 from parallel_envs.batch.repair import Repair
-from parallel_envs.batch.row_server import RowServer, first_rows
+from parallel_envs.batch.row_server import INTERRUPTED, RowServer, first_rows
 from parallel_envs.batch.row_writer import TimeStepStructure, split_variable
 from parallel_envs.process.shared_arrays import ArrayLayout
 from parallel_envs.py_environment import PyEnvironment
@@ -62,7 +62,7 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
         super().__init__()
         self._lock = threading.RLock()
         self._owner = os.getpid()
-        self._has_failed = False
+        self._has_failed = self._was_interrupted = False
         self._rows = make_rows()
         self._finalizer = weakref.finalize(self, self._rows.close)
         self._lineage = Lineage(
@@ -204,21 +204,23 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
 
         It is asked for now, so it costs nothing at each step. The info of a row that
         owes its last step to a failure that was repaired has `crashed`, which is True.
+        Where there are restarts, a row whose process is gone has `{}`: the next step
+        tells of it.
+
+        Raises:
+            WorkerError: If an environment failed.
         """
         self._rows.check_open()
         with self._lock:
             lost, crashed = self._repair.lost, self._repair.crashed
-            asked: dict[int, tuple[Any, ...]] = {
-                index: ()
+            # Those that are being made anew are not asked, and so not waited for.
+            asked = [
+                index
                 for index, (first, end) in enumerate(self._spans)
                 if not lost.issuperset(range(first, end))
-            }
-            # Those that are being made anew are not asked, and so not waited for.
-            answers = self._rows.ask_all("get_info", asked)
-        infos: list[Any] = [{}] * len(self._spans)
-        for index, info in zip(asked, answers, strict=True):
-            infos[index] = info
-        infos = self._by_row(infos)
+            ]
+            told = self._repair.ask_those_there("get_info", asked)
+        infos = self._by_row([told.get(n, {}) for n in range(len(self._spans))])
         for row in crashed:
             own: Any = infos[row] if isinstance(infos[row], dict) else {}
             infos[row] = {"crashed": True} if row in lost else {**own, "crashed": True}
@@ -306,13 +308,16 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
 
     def _reset(self) -> ts.TimeStep:
         self._has_failed = True
+        if self._was_interrupted:
+            self._rows.end_busy(INTERRUPTED)
+            self._was_interrupted = False
         self._repair.make_missing()
         return self._round(Command.RESET, None)
 
     def _step(self, action: nest.Nest) -> ts.TimeStep:
         if self._has_failed:
             raise RuntimeError(
-                "step: an environment failed in the last call, so the rows are at "
+                "step: the last call failed or was interrupted, so the rows are at "
                 "different steps. Call reset() first."
             )
         return self._round(Command.STEP, self._actions.write(action))
@@ -343,7 +348,11 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
     ) -> ts.TimeStep:
         # Set before, so that an interrupt, which leaves rows behind, counts as well.
         self._has_failed = True
-        leaves = self._repair.round(command, extras)
+        try:
+            leaves = self._repair.round(command, extras)
+        except KeyboardInterrupt:
+            self._was_interrupted = True
+            raise
         self._has_failed = False
         time_step = self._structure.pack(leaves, self._time_step_type)
         self._current_time_step = time_step
@@ -359,7 +368,11 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
         self._rows.check_open()
         with self._lock:
             self._complete()
-            return self._rows.ask_all(name, arguments)
+            try:
+                return self._rows.ask_all(name, arguments)
+            except KeyboardInterrupt:
+                self._was_interrupted = True
+                raise
 
     def _complete(self) -> None:
         """Waits for environments that are made anew, which is a part of their step."""

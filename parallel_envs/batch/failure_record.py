@@ -19,11 +19,11 @@ class FailureRecord:
             in the same process too.
         kind: "died" (its process ended), "late" (it was stopped at a time limit) or
             "raised" (an exception, or a value that does not fit).
-        doing: "construction", "reset" or "step".
+        doing: "construction", "reset", "step", or what it was late with.
         message: What happened, as the sentence of an error.
         traceback: Where, as text; empty where that is unknown.
         exitcode: Of the process, or minus the signal; None where it lives.
-        num_rounds: How many steps and resets the batch had made before.
+        num_rounds: How many steps and resets the batch had done before.
         time: Seconds since the epoch.
         num_restarts: How many restarts the environment has now used up.
         is_repaired: False where the error was raised instead.
@@ -34,7 +34,7 @@ class FailureRecord:
     kind: Kind
     doing: str
     message: str
-    traceback: str
+    traceback: str = dataclasses.field(repr=False)
     exitcode: int | None
     num_rounds: int
     time: float

@@ -61,8 +61,12 @@ class LocalRows:
         """The constructors whose environment is yet to be made."""
         return self._rows.missing
 
-    def take_stock(self) -> None:
-        """Does nothing: there is no process that could be gone."""
+    def take_stock(self) -> tuple[Failure, ...]:
+        """Returns nothing: there is no process that could be gone."""
+        return ()
+
+    def end_busy(self, name: str) -> None:
+        """Does nothing: there is no process that could be busy."""
 
     def renew(self, discarded: Iterable[int], births: Sequence[Birth]) -> None:
         """Makes environments at once; `await_renewed` tells what came of it."""

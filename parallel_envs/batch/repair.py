@@ -92,7 +92,7 @@ class Repair:
         """
         if not self._is_incomplete:
             if not self._max_restarts:
-                self._rows.take_stock()
+                self._note_losses(self._rows.take_stock())
             missing = self._rows.missing
             if not missing:
                 return
@@ -151,6 +151,28 @@ class Repair:
         with contextlib.suppress(*(_LOSSES if self._max_restarts else ())):
             self._rows.ask_all("seed", asked)
 
+    def ask_those_there(self, name: str, indices: Sequence[int]) -> dict[int, Any]:
+        """Asks environments for something by name; returns the answers.
+
+        Where there are restarts, those whose process is lost are left out: the next
+        round tells of them.
+
+        Raises:
+            WorkerError: If an environment failed.
+        """
+        try:
+            answers = self._rows.ask_all(name, dict.fromkeys(indices, ()))
+        except _LOSSES:
+            if not self._max_restarts:
+                raise
+        else:
+            return dict(zip(indices, answers, strict=True))
+        answers_of: dict[int, Any] = {}
+        for index in indices:
+            with contextlib.suppress(*_LOSSES):
+                answers_of[index] = self._rows.ask(index, name)()
+        return answers_of
+
     def let_go(self) -> None:
         """Gives up the arrays, with the memory that they lie in."""
         self._outputs, self._delivered = [], None
@@ -163,13 +185,13 @@ class Repair:
         """
         self.complete()
         outcome = self._rows.round(command, extras)
-        self._num_rounds += 1
         held, self._held = self._held, []
         if outcome is not None and outcome.failures:
             leaves = self._mend(command, outcome)
         else:
             self.crashed = self.lost = frozenset()
             leaves = self._take({} if outcome is None else outcome.extras)
+        self._num_rounds += 1
         if self._max_restarts:
             self._keep(command, leaves, held)
         return leaves
@@ -280,7 +302,7 @@ class Repair:
         for failure, index in zip(culprits, faults, strict=True):
             self._num_restarts[index] = self._num_restarts.get(index, 0) + is_repaired
             self._in_a_row[index] = self._in_a_row.get(index, 0) + 1
-            self.failures.append(self._record(failure, failures, is_repaired))
+            self._note(failure, failures, is_repaired)
         if not is_repaired:
             limit = self._max_restarts
             note = f"It has used up its restarts (max_restarts={limit})."
@@ -291,6 +313,19 @@ class Repair:
         if tries > 1:
             pause = _FIRST_PAUSE_SECONDS * 2 ** (tries - 2)
             self._rows.pause(min(pause, _LONGEST_PAUSE_SECONDS))
+
+    def _note_losses(self, failures: Sequence[Failure]) -> None:
+        """Notes what was lost between two calls, or by one that was interrupted."""
+        for failure in filter(self._is_news, failures):
+            self._note(failure, failures, is_repaired=True)
+
+    def _note(
+        self, failure: Failure, failures: Sequence[Failure], is_repaired: bool
+    ) -> None:
+        record = self._record(failure, failures, is_repaired)
+        self.failures.append(record)
+        if is_repaired:
+            _LOGGER.warning("%s It is made anew.", record.message)
 
     def _is_news(self, failure: Failure) -> bool:
         """Whether a failure is one of its own, and was not told before.
@@ -333,7 +368,7 @@ class Repair:
             exitcode=gone and gone.exitcode,
             num_rounds=self._num_rounds,
             time=time.time(),
-            num_restarts=self._num_restarts[self._fault(failure)],
+            num_restarts=self._num_restarts.get(self._fault(failure), 0),
             is_repaired=is_repaired,
         )
 

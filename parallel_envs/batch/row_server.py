@@ -20,6 +20,11 @@ from parallel_envs.process.shared_arrays import ArrayLayout
 from parallel_envs.process.worker_handle import WorkerGone
 from parallel_envs.specs import checks
 
+INTERRUPTED = "what was interrupted"
+"""What a process is said to be at which Ctrl-C has not ended."""
+
+_NAMES_OF_LIMITS = {"construction": " (start_timeout)", INTERRUPTED: ""}
+
 Array = npt.NDArray[Any]
 Promise = Callable[[], Any]
 
@@ -62,11 +67,19 @@ class RowServer(Protocol):
         """The constructors whose environment is yet to be made."""
         ...
 
-    def take_stock(self) -> None:
-        """Counts environments as missing whose process is gone.
+    def take_stock(self) -> tuple[Failure, ...]:
+        """Counts environments as missing whose process is gone; tells of them.
 
         Waits for what earlier calls have left behind. A round would tell of such a
-        process as a failure.
+        process as well.
+        """
+        ...
+
+    def end_busy(self, name: str) -> None:
+        """Ends processes that are still at something 3 seconds from now.
+
+        Args:
+            name: What they are then said to be late with.
         """
         ...
 
@@ -211,10 +224,10 @@ def detail(failure: Failure) -> str:
         )
     if gone.limit is None:
         return f" died during {doing}: {errors.describe_exit(gone.exitcode)}."
-    name = "start_timeout" if doing == "construction" else "step_timeout"
+    limit = _NAMES_OF_LIMITS.get(doing, " (step_timeout)")
     return (
-        f" was not done with {doing} after {gone.limit:g} s ({name}), so its process "
-        "was ended."
+        f" was not done with {doing} after {gone.limit:g} s{limit}, so its process was "
+        "ended."
     )
 
 

@@ -32,7 +32,7 @@ from parallel_envs.process.worker_handle import WorkerGone
 from parallel_envs.process.worker_pool import WorkerPool
 from parallel_envs.process.worker_processes import NurseryError
 
-_GRACE_SECONDS = 3.0  # For environments to close.
+_GRACE_SECONDS = 3.0  # For environments to close, or to end what was interrupted.
 _FAILED_START_SECONDS = 1.0  # For those of a batch that did not come about.
 
 
@@ -114,12 +114,21 @@ class WorkerRows:
         """The constructors whose environment is yet to be made."""
         return [n for n in range(len(self._told)) if n not in self._present]
 
-    def take_stock(self) -> None:
-        """Counts environments as missing whose process is gone."""
+    def take_stock(self) -> tuple[Failure, ...]:
+        """Counts environments as missing whose process is gone; tells of them."""
         self._pool.settle()
         self._pool.pause(0.0)  # Deaths that nobody has looked at are noted.
+        lost: list[Failure] = []
         for worker in self._pool.dead:
-            self._present -= set(self._groups[worker])
+            present = self._present.intersection(self._groups[worker])
+            gone = self._pool.gone(worker)
+            lost += [self._failure(index, "reset", gone) for index in sorted(present)]
+            self._present -= present
+        return tuple(lost)
+
+    def end_busy(self, name: str) -> None:
+        """Ends processes that are still at something after 3 seconds."""
+        self._pool.end_busy(_GRACE_SECONDS, name)
 
     def renew(self, discarded: Iterable[int], births: Sequence[Birth]) -> None:
         """Begins to make environments, in new workers where the old ones are gone.
@@ -392,6 +401,7 @@ class WorkerRows:
         if isinstance(error, WorkerGone):
             at = self._groups[error.worker][error.part]
             culprit = None if at == index else self._firsts[at]
+            doing = error.doing or doing
         return Failure(rows, doing, error, culprit)
 
     def _ask(self, index: int, name: str, arguments: Sequence[Any]) -> int:

@@ -19,11 +19,13 @@ class Errand(NamedTuple):
         worker: Its number.
         asked_at: By `time.monotonic`.
         limit: Seconds that the worker may take; None for as long as it likes.
+        name: What was asked for, if it has a name.
     """
 
     worker: int
     asked_at: float
     limit: float | None
+    name: str = ""
 
 
 class Processes(Protocol):
@@ -87,14 +89,17 @@ class Deadlines:
 
     def enforce(self, errands: Iterable[Errand]) -> None:
         """Kills the workers that are late, after asking them where they stand."""
-        late = {
-            errand.worker: errand.limit for errand in errands if self._is_late(errand)
-        }
-        workers = [self._processes.workers[index] for index in late]
+        self.end([errand for errand in errands if self._is_late(errand)])
+
+    def end(self, late: Sequence[Errand]) -> None:
+        """Kills workers, after asking them where they stand."""
+        errands = {errand.worker: errand for errand in late}
+        workers = [self._processes.workers[index] for index in errands]
         living = [worker for worker in workers if not worker.is_dead]
         self._notes.ask({w.index: w.pidfd for w in living if w.pidfd is not None})
         for worker in living:
-            worker.exceeded = late[worker.index]
+            worker.exceeded = errands[worker.index].limit
+            worker.late_with = errands[worker.index].name
         self._processes.kill([worker.index for worker in living])
         for worker in living:
             # One that waits within a driver of the system dies when that returns:

@@ -53,6 +53,7 @@ class Errands:
         verb: str,
         *arguments: Any,
         limit: float | None,
+        name: str = "",
         since: float | None = None,
     ) -> int:
         """Asks a worker, dead or alive; returns the request's number.
@@ -64,6 +65,7 @@ class Errands:
             verb: What it knows how to do.
             *arguments: They go along by value.
             limit: Seconds that the worker may take.
+            name: What is asked for, if it has a name.
             since: From when its time counts, by `time.monotonic`; now by default.
 
         Raises:
@@ -76,7 +78,7 @@ class Errands:
         number = self._last
         self._open[number] = worker
         if not worker.is_dead:
-            errand = Errand(index, since or time.monotonic(), limit)
+            errand = Errand(index, since or time.monotonic(), limit, name)
             self._ahead[number] = worker, errand
             self._send(worker, number, (number, verb, payload))
         return number
@@ -138,6 +140,13 @@ class Errands:
         self._open.pop(number, None)
         self._arrived.pop(number, None)
 
+    def name_of_first(self, worker: WorkerHandle) -> str:
+        """Returns the name of what a worker was to do next, wanted or not."""
+        ahead = (
+            errand.name for other, errand in self._ahead.values() if other is worker
+        )
+        return next(ahead, "")
+
     def close(self) -> None:
         """Lets go of the memory that tells what workers are at; answers are dropped."""
         del self._deadlines
@@ -154,11 +163,11 @@ class Errands:
         Where it is replaced nobody could tell any more.
         """
         lost = self._workers[index]
-        for number in [n for n, (worker, _) in self._ahead.items() if worker is lost]:
-            del self._ahead[number]
         for number in [n for n, worker in self._open.items() if worker is lost]:
             if number not in self._arrived:
                 self._arrived[number] = self._gone(index)
+        for number in [n for n, (worker, _) in self._ahead.items() if worker is lost]:
+            del self._ahead[number]
 
     def _send(self, worker: WorkerHandle, number: int, message: Any) -> None:
         push: Callable[[float | None], None] = lambda end: worker.send(message, end)  # noqa: E731

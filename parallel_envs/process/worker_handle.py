@@ -23,6 +23,7 @@ class WorkerGone:
         part: Which part of its object it was last at.
         limit: Seconds that it was allowed and has exceeded, for which it was killed;
             None where it died otherwise.
+        doing: What it was at, if that was asked for by name.
         trace: Where its Python stood then, as text; empty where it could not tell.
     """
 
@@ -31,6 +32,7 @@ class WorkerGone:
     exitcode: int | None
     part: int = 0
     limit: float | None = None
+    doing: str = ""
     trace: str = ""
 
 
@@ -46,6 +48,7 @@ class WorkerHandle:
         exitcode: Exit status, or minus the signal that ended it; None while it lives
             and where the nursery could not tell.
         exceeded: Seconds that it was allowed, if it was killed for taking longer.
+        late_with: With what, if that has a name.
     """
 
     def __init__(self, index: int, own_end: channel.Channel) -> None:
@@ -55,6 +58,7 @@ class WorkerHandle:
         self.pidfd: int | None = None
         self.exitcode: int | None = None
         self.exceeded: float | None = None
+        self.late_with = ""
         self.is_dead = False
 
     def send(self, message: Any, deadline: float | None = None) -> None:

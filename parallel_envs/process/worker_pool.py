@@ -27,7 +27,7 @@ from parallel_envs.process import shared_arrays as shared
 from parallel_envs.process.bell_rounds import BellRounds, News
 from parallel_envs.process.control_block import ControlBlock
 from parallel_envs.process.crash_notes import CrashNotes
-from parallel_envs.process.deadlines import Deadlines
+from parallel_envs.process.deadlines import Deadlines, Errand
 from parallel_envs.process.errands import GATHER_SECONDS, Errands, has_failed
 from parallel_envs.process.portable_processes import PortableProcesses
 from parallel_envs.process.watch import PortableWatch, Watch
@@ -103,12 +103,17 @@ class WorkerPool:
                     preload=preload,
                     inherited=self._inherited if context == "fork" else None,
                 )
-            deadlines = Deadlines(
+            self._deadlines = Deadlines(
                 self._watch, self._processes, self._control, self._notes
             )
-            self._errands = Errands(deadlines, self._processes.workers, self.gone)
+            self._errands = Errands(self._deadlines, self._processes.workers, self.gone)
             self._bells = bell and BellRounds(
-                bell, self._watch, self._processes, deadlines, self._control, timeout
+                bell,
+                self._watch,
+                self._processes,
+                self._deadlines,
+                self._control,
+                timeout,
             )
             self._resources = stack.pop_all()
 
@@ -143,7 +148,13 @@ class WorkerPool:
         part = self._control.part_of(worker)
         handle, notes = self._processes.workers[worker], self._notes.of(worker)
         return WorkerGone(
-            worker, handle.pid or 0, exitcode, part, handle.exceeded, notes
+            worker,
+            handle.pid or 0,
+            exitcode,
+            part,
+            handle.exceeded,
+            handle.late_with or self._errands.name_of_first(handle),
+            notes,
         )
 
     def start(self, workers: Sequence[int]) -> None:
@@ -290,7 +301,9 @@ class WorkerPool:
         Raises:
             TypeError: If an argument cannot be pickled.
         """
-        return self._ask(worker, "request", name, arguments, limit=self._timeout)
+        return self._ask(
+            worker, "request", name, arguments, limit=self._timeout, name=name
+        )
 
     def ask_to_make(self, worker: int, name: str, *arguments: Any) -> int:
         """Asks as `ask` does for something that takes as long as a start."""
@@ -343,6 +356,29 @@ class WorkerPool:
             self._bells.silence()
         self._is_dirty = False
 
+    def end_busy(self, seconds: float, name: str) -> None:
+        """Ends workers that are still at what they were asked for after so long.
+
+        Args:
+            seconds: How long they have from now on.
+            name: What they are then said to be late with.
+
+        Raises:
+            ClosedError: If the pool is closed, or gets closed meanwhile.
+        """
+        asked = {self._ask(w, "ping", limit=seconds): w for w in self.living}
+        answered = self._errands.gather(
+            list(asked), wait_for_all=True, until=time.monotonic() + seconds
+        )
+        now = time.monotonic()
+        self._deadlines.end(
+            [
+                Errand(worker, now, seconds, name)
+                for number, worker in asked.items()
+                if number not in answered
+            ]
+        )
+
     def pause(self, seconds: float) -> None:
         """Waits, while deaths are noted.
 
@@ -390,7 +426,7 @@ class WorkerPool:
                 self._processes.end(deadline)
         self._bells = None
         self._errands.close()
-        del self._control  # What is mapped holds a descriptor.
+        del self._control, self._deadlines  # What is mapped holds a descriptor.
 
     def _inherited(self, worker: int) -> ServantFactory:
         factory = self._factories[worker]
@@ -414,10 +450,13 @@ class WorkerPool:
         verb: str,
         *arguments: Any,
         limit: float | None,
+        name: str = "",
         since: float | None = None,
     ) -> int:
         self._watch.check_open()
-        number = self._errands.ask(worker, verb, *arguments, limit=limit, since=since)
+        number = self._errands.ask(
+            worker, verb, *arguments, limit=limit, name=name, since=since
+        )
         handle = self._processes.workers[worker]
         if handle.channel.has_messages:  # They came while it was sent.
             self._read(handle)

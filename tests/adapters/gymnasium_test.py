@@ -256,7 +256,33 @@ def test_a_reward_of_another_shape_is_refused(
         env.step(0)
 
 
-@pytest.mark.parametrize("reward", ["1.5", b"1.5", 1.5j, {}])
+@pytest.mark.parametrize("returned", [None, 5, (0, 1.0, False, {})])
+def test_what_step_and_reset_must_return_is_said(returned: Any) -> None:
+    bare: Any = Sampling()
+    env = from_gymnasium(bare)
+    env.reset()
+
+    def respond(*_: Any, **__: Any) -> Any:
+        return returned
+
+    bare.step = bare.reset = respond
+
+    with pytest.raises(TypeError) as step_error:
+        env.step(0)
+    with pytest.raises(TypeError) as reset_error:
+        env.reset()
+
+    assert str(step_error.value) == (
+        "step: expected the environment to return (observation, reward, terminated, "
+        f"truncated, info), got {returned!r}."
+    )
+    assert str(reset_error.value) == (
+        "reset: expected the environment to return (observation, info), got "
+        f"{returned!r}."
+    )
+
+
+@pytest.mark.parametrize("reward", ["1.5", b"1.5", 1.5j, {}, None])
 def test_a_reward_that_is_no_number_is_refused(reward: Any) -> None:
     env = from_gymnasium(Sampling(reward=reward))
     env.reset()
@@ -267,11 +293,11 @@ def test_a_reward_that_is_no_number_is_refused(reward: Any) -> None:
         env.step(0)
 
 
-def test_a_reward_left_none_is_refused() -> None:
-    env = from_gymnasium(Sampling(reward=None))
+def test_a_reward_that_is_nan_is_refused() -> None:
+    env = from_gymnasium(Sampling(reward=np.nan))
     env.reset()
 
-    with pytest.raises(ValueError, match="left None by accident"):
+    with pytest.raises(ValueError, match="got nan, which is or has nan"):
         env.step(0)
 
 

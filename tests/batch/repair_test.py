@@ -18,6 +18,7 @@ from parallel_envs import errors
 from parallel_envs import time_step as ts
 from parallel_envs.process import facilities
 from parallel_envs.testing import environments
+from tests import waiting
 
 FIRST, MID, LAST = 0, 1, 2
 
@@ -568,6 +569,61 @@ def test_without_restarts_a_failure_is_recorded_and_raised() -> None:
         False,
         0,
     )
+
+
+def test_what_is_lost_between_two_resets_is_recorded_and_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with pe.ParallelPyEnvironment([environments.Counting] * 2) as env:
+        env.reset()
+        os.kill(env.worker_pids[1], signal.SIGKILL)
+        waiting.wait_for_end(env.worker_pids[1:])
+        env.reset()
+        env.reset()
+        (failure,) = env.failures
+
+    assert (failure.index, failure.kind, failure.is_repaired) == (1, "died", True)
+    assert failure.message in caplog.text
+
+
+def test_each_repair_is_logged(
+    options: dict[str, Any], tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pe.ParallelPyEnvironment(three(tmp_path, raise_error), **options) as env:
+        rollout(env, 3)
+        (failure,) = env.failures
+
+    assert caplog.messages == [f"{failure.message} It is made anew."]
+
+
+def test_a_record_tells_how_many_rounds_went_before(tmp_path: pathlib.Path) -> None:
+    with pe.ParallelPyEnvironment(
+        three(tmp_path, raise_error), max_restarts=1, num_workers=0
+    ) as env:
+        rollout(env, 3)
+        (failure,) = env.failures
+
+    assert failure.num_rounds == 1 + 1  # A reset and a step; the next step failed.
+
+
+def test_info_of_a_row_whose_process_is_gone_is_empty_until_that_is_told(
+    process_options: dict[str, Any],
+) -> None:
+    with pe.ParallelPyEnvironment(
+        [environments.Counting] * 4, **process_options
+    ) as env:
+        env.reset()
+        pids = env.worker_pids
+        os.kill(pids[1], signal.SIGKILL)
+        alive = [pid != pids[1] for pid in pids]
+
+        infos = env.get_info()
+        step = env.step(np.zeros(4, np.int64))
+        crashed = [info.get("crashed", False) for info in env.get_info()]
+
+    assert [bool(info) for info in infos] == alive
+    assert [each == LAST for each in step.step_type] == [not each for each in alive]
+    assert crashed == [not each for each in alive]
 
 
 def test_all_environments_may_fail_at_once(process_options: dict[str, Any]) -> None:

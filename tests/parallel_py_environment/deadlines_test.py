@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -315,14 +316,112 @@ def test_a_late_environment_is_replaced(options: dict[str, Any]) -> None:
     assert (failure.index, failure.kind) == (1, "late")
 
 
+class Interrupting(environments.Counting):
+    """Sends Ctrl-C to the program, and then hangs."""
+
+    def __init__(self, index: int, program: int) -> None:
+        super().__init__(index, length=9)
+        self.program = program
+
+    def hang(self) -> None:
+        if self.index == 1:
+            os.kill(self.program, signal.SIGINT)
+            threading.Event().wait()
+
+    def _step(self, action: Any) -> ts.TimeStep:
+        self.hang()
+        return super()._step(action)
+
+
+@pytest.fixture
+def has_ctrl_c() -> Iterator[None]:
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, previous)
+
+
+@pytest.mark.usefixtures("has_ctrl_c")
+@pytest.mark.parametrize("max_restarts", [0, 1])
+@pytest.mark.parametrize("how", ["a worker each", "one worker", "blocking", "portable"])
+def test_reset_replaces_what_goes_on_hanging_after_ctrl_c(
+    how: str, max_restarts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if how == "portable":
+        monkeypatch.setenv(facilities.VARIABLE, "1")
+    make = [functools.partial(Interrupting, i, os.getpid()) for i in range(3)]
+    with pe.ParallelPyEnvironment(
+        make, max_restarts=max_restarts, **OPTIONS[how]
+    ) as env:
+        env.reset()
+        with pytest.raises(KeyboardInterrupt):
+            env.step(np.zeros(3, np.int64))
+        started = time.monotonic()
+        first = env.reset()
+        seconds = time.monotonic() - started
+        (failure,) = env.failures
+
+    assert first.step_type.tolist() == [0, 0, 0]
+    assert first.observation[:, 0].tolist() == [0, 1, 2]
+    assert 2.9 < seconds < 3.0 + 2 * SLACK
+    assert failure.message == (
+        "environment 1 was not done with what was interrupted after 3 s, so its "
+        "process was ended."
+    )
+
+
+@pytest.mark.usefixtures("has_ctrl_c")
+def test_reset_replaces_what_goes_on_hanging_in_a_method_after_ctrl_c() -> None:
+    make = [functools.partial(Interrupting, i, os.getpid()) for i in range(3)]
+    with pe.ParallelPyEnvironment(make) as env:
+        with pytest.raises(KeyboardInterrupt):
+            env.call("hang")
+
+        assert env.reset().observation[:, 0].tolist() == [0, 1, 2]
+        assert [failure.index for failure in env.failures] == [1]
+
+
+@pytest.mark.parametrize("max_restarts", [0, 1])
+def test_who_was_late_with_a_method_is_not_said_to_be_late_with_a_step(
+    max_restarts: int,
+) -> None:
+    class Either(environments.Counting):
+        def raise_or_hang(self) -> None:
+            if self.index == 0:
+                raise ValueError("no such thing")
+            threading.Event().wait()
+
+    make = [functools.partial(Either, i, 9) for i in range(2)]
+    with pe.ParallelPyEnvironment(
+        make, step_timeout=LIMIT, max_restarts=max_restarts
+    ) as env:
+        env.reset()
+        with pytest.raises(pe.WorkerError, match="environment 0 raised"):
+            env.call("raise_or_hang")
+        with contextlib.suppress(pe.WorkerTimeoutError):
+            env.step(np.zeros(2, np.int64))
+        (failure,) = env.failures
+
+    assert "environment 1 was not done with call after 0.5 s" in failure.message
+    assert (failure.index, failure.kind, failure.doing) == (1, "late", "call")
+    assert failure.is_repaired == bool(max_restarts)
+
+
 @pytest.mark.parametrize("name", ["start_timeout", "step_timeout"])
 @pytest.mark.parametrize(
     ("value", "kind", "message"),
     [
-        (0, ValueError, "expected seconds above 0, got 0"),
-        (-1.5, ValueError, "expected seconds above 0, got -1.5"),
-        (float("nan"), ValueError, "expected seconds above 0, got nan"),
-        (float("inf"), ValueError, "expected seconds above 0, got inf"),
+        (0, ValueError, "expected a finite number of seconds above 0, .* got 0"),
+        (-1.5, ValueError, "expected a finite number of seconds above 0, .* got -1.5"),
+        (
+            float("nan"),
+            ValueError,
+            "expected a finite number of seconds above 0, .* got nan",
+        ),
+        (
+            float("inf"),
+            ValueError,
+            "expected a finite number of seconds above 0, .* got inf",
+        ),
         ("1", TypeError, "expected None or seconds, got '1'"),
         (True, TypeError, "expected None or seconds, got True"),
     ],

@@ -16,6 +16,7 @@ import pytest
 import parallel_envs as pe
 from parallel_envs.process import facilities
 from parallel_envs.testing import environments
+from tests import waiting
 from tests.parallel_py_environment_test import (
     SCRIPT,
     nothing_is_left_behind,
@@ -36,7 +37,6 @@ from tests.parallel_py_environment_test import (
     test_values_that_cannot_be_pickled_are_named,
     test_workers_draw_different_global_numbers,
     test_workers_see_the_callers_surroundings_of_that_moment,
-    wait_for_end,
 )
 
 __all__ = [
@@ -106,4 +106,4 @@ def test_when_the_parent_is_killed_the_workers_go_too() -> None:
     parent.stdout.close()
 
     assert len(pids) == 2
-    wait_for_end(pids, seconds=10.0)
+    waiting.wait_for_end(pids, seconds=10.0)

@@ -13,6 +13,7 @@ import nbformat
 import pytest
 from jupyter_client import manager
 
+from tests import waiting
 from tests.places import programs
 
 untyped: Any = nbformat
@@ -200,7 +201,7 @@ def test_nothing_is_left_when_a_kernel_is_restarted_or_ended() -> None:
         pids = [int(word) for word in kernel.run(begin).split()]
         end()
         assert len(pids) == 2
-        programs.wait_for_end(pids)
+        waiting.wait_for_end(pids)
 
 
 def test_a_cell_that_is_run_again_ends_the_batch_it_made_before() -> None:
@@ -211,7 +212,7 @@ def test_a_cell_that_is_run_again_ends_the_batch_it_made_before() -> None:
     pids = [int(word) for word in kernel.run(cell).split()]
     others = [int(word) for word in kernel.run(cell).split()]
 
-    programs.wait_for_end(pids)
+    waiting.wait_for_end(pids)
     assert kernel.run("print(env.reset().observation)") == "[0 0]\n"
     assert not set(pids) & set(others)
     kernel.end(now=False)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import pathlib
-import select
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,6 +13,7 @@ from contextlib import contextmanager
 import pytest
 
 import parallel_envs
+from tests import waiting
 
 ROOT = pathlib.Path(parallel_envs.__file__).parent.parent
 SECONDS = 60.0
@@ -91,27 +90,7 @@ def nothing_left_of(
     mark = uuid.uuid4().hex
     changed = {**os.environ, **(environ or {}), _MARK: mark}
     yield {name: value for name, value in changed.items() if value is not None}
-    wait_for_end(_marked(mark))
-
-
-def wait_for_end(pids: Sequence[int], seconds: float = 10.0) -> None:
-    """Returns once all processes are gone; fails if one is not by then."""
-    deadline = time.monotonic() + seconds
-    for pid in pids:
-        try:
-            pidfd = os.pidfd_open(pid)
-        except ProcessLookupError:
-            continue
-        has_ended = is_readable(pidfd, deadline - time.monotonic())
-        os.close(pidfd)
-        assert has_ended, f"process {pid} is still there"
-
-
-def is_readable(descriptor: int, seconds: float) -> bool:
-    """Returns whether a descriptor is readable, or gets so in time."""
-    poller = select.poll()
-    poller.register(descriptor, select.POLLIN)
-    return bool(poller.poll(max(0.0, seconds) * 1000))
+    waiting.wait_for_end(_marked(mark))
 
 
 def _marked(mark: str) -> list[int]:

@@ -16,6 +16,7 @@ import pytest
 
 import parallel_envs as pe
 from parallel_envs.testing import environments
+from tests import waiting
 from tests.places import programs
 
 CONTEXTS = ["forkserver", "spawn", "fork"]
@@ -99,7 +100,7 @@ def test_an_environment_may_have_a_batch_of_its_own(context: str) -> None:
 
     assert seen == [[[1, 0, t], [11, 0, t]] for t in (1, 2)]
     assert len(set(pids)) == 4
-    programs.wait_for_end(pids)
+    waiting.wait_for_end(pids)
 
 
 def test_a_batch_in_an_environment_ends_with_a_worker_that_is_killed() -> None:
@@ -109,7 +110,7 @@ def test_a_batch_in_an_environment_ends_with_a_worker_that_is_killed() -> None:
 
         os.kill(env.worker_pids[0], signal.SIGKILL)
 
-        programs.wait_for_end(killed)
+        waiting.wait_for_end(killed)
         with pytest.raises(pe.WorkerDiedError):
             step(env)
         assert env.reset().step_type.tolist() == [0, 0]

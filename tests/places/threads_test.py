@@ -14,6 +14,7 @@ import pytest
 
 import parallel_envs as pe
 from parallel_envs.testing import environments
+from tests import waiting
 from tests.places import programs
 
 CONTEXTS = ["forkserver", "spawn"]
@@ -44,7 +45,7 @@ def test_a_thread_makes_steps_and_closes_a_batch(context: str) -> None:
     pids, observation = in_a_thread(live)
 
     assert observation == [[0, 0, 1], [1, 0, 1]]
-    programs.wait_for_end(pids)
+    waiting.wait_for_end(pids)
 
 
 @pytest.mark.parametrize("context", CONTEXTS)
@@ -59,7 +60,7 @@ def test_workers_outlive_the_thread_that_made_them(context: str) -> None:
     assert [observation[1] for observation in seen] == [[1, 0, t] for t in (1, 2, 3)]
     assert env.worker_pids == pids
     in_a_thread(env.close)
-    programs.wait_for_end(pids)
+    waiting.wait_for_end(pids)
 
 
 def test_a_worker_that_died_is_replaced_from_another_thread() -> None:
