@@ -80,6 +80,7 @@ def _collect(
         folder.begin(_config(settings), parts.tally.to_json())
         recorder = Recorder(
             settings=settings,
+            env=parts.env,
             buffer=parts.buffer,
             tally=parts.tally,
             folder=folder,

@@ -13,7 +13,14 @@ from parallel_envs.py_environment import PyEnvironment
 Constructor = Callable[[], PyEnvironment]
 
 # Arguments of ParallelPyEnvironment that are flags too.
-_FLAGS = ("num_workers", "context", "preload")
+_FLAGS = (
+    "num_workers",
+    "context",
+    "preload",
+    "start_timeout",
+    "step_timeout",
+    "max_restarts",
+)
 
 # How the error begins that `recognition` raises.
 _NO_ENVIRONMENT = "expected a PyEnvironment or an environment of Gymnasium"
@@ -47,6 +54,9 @@ def start(make: Constructor, settings: Settings) -> ParallelPyEnvironment:
             num_workers=settings.num_workers,
             context=settings.context,
             preload=_preloaded(make, settings),
+            start_timeout=settings.start_timeout,
+            step_timeout=settings.step_timeout,
+            max_restarts=settings.max_restarts,
         )
     except errors.WorkerError as error:
         complaint = _complaint_about_name(error, settings.env or "")

@@ -22,6 +22,8 @@ _METAVARS = {
     "replay_capacity": "N",
     "context": "KIND",
     "preload": "MODULE,...",
+    "start_timeout": "SECONDS",
+    "step_timeout": "SECONDS",
 }
 _GREATEST_SEED = 2**32 - 1
 
@@ -82,6 +84,7 @@ def _defined() -> flags.FlagValues:
     _define_how_long(values)
     _define_what_is_kept(values)
     _define_processes(values)
+    _define_failures(values)
     return values
 
 
@@ -216,6 +219,35 @@ def _define_processes(values: flags.FlagValues) -> None:
         None,
         "Modules imported once, before workers are forked. By default gymnasium for "
         "its environments; '' for none.",
+        flag_values=values,
+        module_name=group,
+    )
+
+
+def _define_failures(values: flags.FlagValues) -> None:
+    group = "When environments fail"
+    flags.DEFINE_float(
+        "start_timeout",
+        None,
+        "Seconds that one environment may take to be made, after which its process is "
+        "killed. By default as long as it likes.",
+        flag_values=values,
+        module_name=group,
+    )
+    flags.DEFINE_float(
+        "step_timeout",
+        None,
+        "Seconds that one environment may take for a step or a reset, likewise.",
+        flag_values=values,
+        module_name=group,
+    )
+    flags.DEFINE_integer(
+        "max_restarts",
+        0,
+        "Failures of one environment that are repaired, be it that it raises, is late, "
+        "or that its process dies: another one takes its place. Those after them end "
+        "the run.",
+        lower_bound=0,
         flag_values=values,
         module_name=group,
     )

@@ -15,6 +15,7 @@ from parallel_envs.cli.run_folder import RunFolder
 from parallel_envs.cli.settings import Settings
 from parallel_envs.cli.stopwatch import Stopwatch
 from parallel_envs.cli.tally import Statistics, Tally
+from parallel_envs.parallel_py_environment import ParallelPyEnvironment
 from parallel_envs.replay import ReplayBuffer
 from parallel_envs.summaries import SummaryWriter
 
@@ -33,6 +34,7 @@ class Recorder:
 
     Attributes:
         settings: How often.
+        env: What tells which failures there were.
         buffer: Where steps are stored.
         tally: What counts them.
         folder: Where the buffer is saved.
@@ -43,6 +45,7 @@ class Recorder:
     """
 
     settings: Settings
+    env: ParallelPyEnvironment
     buffer: ReplayBuffer
     tally: Tally
     folder: RunFolder
@@ -77,6 +80,7 @@ class Recorder:
 
     def finish(self) -> None:
         """Saves and summarizes what has come since the last time."""
+        self.tally.failures.update(self.env.failures)
         if self.tally.num_steps > self._num_steps_saved:
             self.save()
         is_told = self._last_summary[1] == self.tally.num_steps
@@ -87,6 +91,7 @@ class Recorder:
     def save(self) -> None:
         """Saves the replay, and plans when to do so again."""
         before = time.perf_counter()
+        self.tally.failures.update(self.env.failures)
         self.folder.save(self.buffer, self.tally.to_json())
         self._num_steps_saved = self.tally.num_steps
         now = self.stopwatch.lap("saving")
@@ -120,6 +125,10 @@ class Recorder:
         self._last_summary = (now, num_steps)
         episodes = self.tally.num_episodes
         self.writer.scalar("Metrics/NumberOfEpisodes", episodes, num_steps)
+        self.tally.failures.update(self.env.failures)
+        if self.settings.max_restarts or self.tally.failures.total:
+            failures = self.tally.failures.total
+            self.writer.scalar("Metrics/Failures", failures, num_steps)
         self._write_latest("Metrics/AverageReturn", self.tally.returns)
         self._write_latest("Metrics/AverageEpisodeLength", self.tally.lengths)
 

@@ -56,6 +56,7 @@ class Report:
             "return": self.tally.returns.summary(),
             "episode_length": self.tally.lengths.summary(),
             "steps_per_second": round(self.steps_per_second, 1),
+            "failures": self.tally.failures.to_json(),
             "seconds": {name: round(time, 4) for name, time in self.seconds.items()},
             "replay_rows": self.rows,
             "replay_bytes": self.nbytes,
@@ -93,6 +94,8 @@ class Report:
         speed = f"{self.steps_per_second:,.0f} steps/s while stepping"
         table.add_row("speed", speed)
         table.add_row("replay", f"{self._replay()}, {num_bytes(self.nbytes)}")
+        if self.tally.failures.total:
+            table.add_row("failures", str(self.tally.failures))
         return table
 
     def _replay(self) -> str:

@@ -24,6 +24,9 @@ class Settings:
     replay_capacity: int | None
     context: str | None
     preload: tuple[str, ...] | None
+    start_timeout: float | None
+    step_timeout: float | None
+    max_restarts: int
     summary_interval: int
     save_every: float
 
@@ -42,6 +45,8 @@ class Settings:
         kept = {name: stored[name] for name in self.to_json() if name in stored}
         if given & _LIMITS:  # One limit replaces the other one too.
             kept = {name: kept[name] for name in kept if name not in _LIMITS}
+        if "num_workers" in given and self.num_workers == 0:
+            kept = {name: kept[name] for name in kept if name not in _OF_PROCESSES}
         if kept.get("preload") is not None:
             kept["preload"] = tuple(kept["preload"])
         return dataclasses.replace(
@@ -67,3 +72,4 @@ class Settings:
 
 _OF_THE_CALL = ("logdir", "resume")
 _LIMITS = {"num_steps", "num_episodes"}
+_OF_PROCESSES = {"context", "preload", "start_timeout", "step_timeout"}

@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from parallel_envs.cli import flags, usage
+from parallel_envs.cli.failure_counts import KINDS
 
 _ADVICE = "put a copy of it back, or begin a new run in another folder"
 _STATISTICS = ("count", "total", "minimum", "maximum", "latest")
@@ -57,6 +58,10 @@ def progress(path: Path) -> list[dict[str, Any]]:
 def _check_counts(counts: Any, path: Path) -> None:
     for name in ("steps", "inserts"):
         _check_is_count(_member(counts, name, path), name, path)
+    if "failures" in counts:
+        for name in ("repaired", *KINDS):
+            count = _member(counts["failures"], name, path, "failures")
+            _check_is_count(count, f"failures.{name}", path)
     for name in ("returns", "lengths"):
         statistics = _member(counts, name, path)
         for member in _STATISTICS:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from parallel_envs import metrics, trajectory
+from parallel_envs.cli.failure_counts import FailureCounts
 
 NUM_LATEST = 100
 """Episodes that count as the latest ones."""
@@ -87,11 +88,13 @@ class Tally:
     Attributes:
         returns: Statistics of the undiscounted returns of episodes.
         lengths: Statistics of their lengths.
+        failures: Counts of what went wrong with environments; told from outside.
     """
 
     def __init__(self, batch_size: int) -> None:
         self.returns = Statistics()
         self.lengths = Statistics()
+        self.failures = FailureCounts()
         self._steps = metrics.EnvironmentSteps()
         self._observers = (
             self._steps,
@@ -120,6 +123,7 @@ class Tally:
             "steps": self.num_steps,
             "returns": self.returns.to_json(),
             "lengths": self.lengths.to_json(),
+            "failures": self.failures.to_json(),
         }
 
     def restore(self, stored: dict[str, Any]) -> None:
@@ -127,6 +131,8 @@ class Tally:
         self._steps.reset(stored["steps"])
         self.returns.restore(stored["returns"])
         self.lengths.restore(stored["lengths"])
+        if "failures" in stored:  # Not where the run is of an older version.
+            self.failures.restore(stored["failures"])
 
 
 class _Returns(metrics.AverageReturn):

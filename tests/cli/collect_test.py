@@ -26,6 +26,11 @@ CARTPOLE = ["collect", "--env=CartPole-v1", "--num_envs=2", "--num_workers=1"]
 ENDLESS = [*CARTPOLE, "--num_steps=1000000000", "--logdir=run", "--save_every=0.3"]
 
 MODULE = """
+import os
+import pathlib
+import signal
+import threading
+
 import gymnasium
 import numpy as np
 
@@ -116,6 +121,41 @@ def differing_env():
 
 def nothing(time_step_spec, action_spec):
     return 3
+
+
+class Mortal(gymnasium.Wrapper):
+    # Each process makes 14 steps, and ends in the next one.
+
+    num_steps = 0
+
+    def step(self, action):
+        self.num_steps += 1
+        if self.num_steps == 15:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self.env.step(action)
+
+
+def mortal_env():
+    return Mortal(make_env())
+
+
+def hang():
+    pathlib.Path("hung").touch()
+    threading.Event().wait()
+
+
+class HangingOnce(gymnasium.Wrapper):
+    num_steps = 0
+
+    def step(self, action):
+        self.num_steps += 1
+        if self.num_steps == 3 and not pathlib.Path("hung").exists():
+            hang()
+        return self.env.step(action)
+
+
+def hanging_env():
+    return HangingOnce(make_env())
 """
 
 
@@ -478,6 +518,97 @@ def test_failure_of_an_environment_keeps_what_was_collected_and_ends_with_a_mess
     assert_ends_with_hint_and_message(ended, "raised RuntimeError('motor jammed')")
 
 
+def test_run_goes_on_when_processes_die_and_tells_how_many_did(
+    folder: pathlib.Path,
+) -> None:
+    flags = ["--env=my_module:mortal_env", "--num_envs=2", "--max_restarts=50"]
+
+    ended = run(folder, "collect", *flags, "--num_steps=200", "--logdir=run")
+
+    assert ended.returncode == 0, ended.stderr
+    summary = read_json(folder / "run" / "summary.json")
+    num_lost = summary["failures"]["died"]
+    assert summary["outcome"] == "finished"
+    assert num_lost == num_cut_short(load(folder / "run")) >= 2 * 6
+    assert summary["failures"] == failures(died=num_lost, repaired=num_lost)
+    assert tells_of_failures(ended, rf"{num_lost} \({num_lost} died\), all repaired")
+    points = summaries.read_scalars(folder / "run")
+    last = {tag: (step, value) for tag, step, value in points}
+    assert last["Metrics/Failures"] == (summary["steps"], num_lost)
+
+
+def test_run_goes_on_when_an_environment_hangs(folder: pathlib.Path) -> None:
+    flags = ["--env=my_module:hanging_env", "--num_envs=1", "--max_restarts=1"]
+    limits = ["--step_timeout=2", "--start_timeout=60"]
+
+    ended = run(folder, "collect", *flags, *limits, "--num_steps=50", "--logdir=run")
+
+    assert ended.returncode == 0, ended.stderr
+    summary = read_json(folder / "run" / "summary.json")
+    assert summary["failures"] == failures(late=1, repaired=1)
+    assert num_cut_short(load(folder / "run")) == 1
+    assert tells_of_failures(ended, r"1 \(1 late\), all repaired")
+    assert summary["seconds"]["environments"] > 2
+
+
+def test_environment_that_is_not_made_in_time_ends_the_run(
+    folder: pathlib.Path,
+) -> None:
+    (folder / "slow.py").write_text("import my_module\ndef f(): my_module.hang()")
+
+    ended = run(folder, "collect", "--env=slow:f", "--num_envs=1", "--start_timeout=1")
+
+    assert ended.returncode == 1
+    assert "was not done with construction after 1 s (start_timeout)" in ended.stderr
+
+
+def test_resumed_run_counts_all_failures_and_may_be_told_to_repair_none(
+    folder: pathlib.Path,
+) -> None:
+    flags = ["--env=my_module:mortal_env", "--num_envs=1", "--max_restarts=50"]
+    run(folder, "collect", *flags, "--num_steps=100", "--logdir=run")
+    before = read_json(folder / "run" / "summary.json")["failures"]
+    resumed = ["collect", "--resume", "--logdir=run"]
+
+    more = run(folder, *resumed, "--num_steps=150")
+    after = read_json(folder / "run" / "summary.json")["failures"]
+    none = run(folder, *resumed, "--num_steps=200", "--max_restarts=0")
+
+    assert (more.returncode, none.returncode) == (0, 1), more.stderr + none.stderr
+    assert after["total"] >= before["total"] + 3
+    all_of_them = after["total"] + 1
+    told = rf"{all_of_them} \({all_of_them} died\), {after['total']} repaired"
+    assert tells_of_failures(none, told)
+    assert_ends_with_hint_and_message(none, "environment 0 died during step")
+    points = summaries.read_scalars(folder / "run")
+    counts = [count for tag, _, count in points if tag == "Metrics/Failures"]
+    assert counts == sorted(counts)
+    assert counts[-1] == all_of_them
+
+
+def test_run_without_failures_says_nothing_of_them(folder: pathlib.Path) -> None:
+    ended = run(folder, *CARTPOLE, "--num_steps=100", "--logdir=run")
+
+    assert read_json(folder / "run" / "summary.json")["failures"] == failures()
+    assert "failures" not in ended.stdout
+    points = summaries.read_scalars(folder / "run")
+    assert "Metrics/Failures" not in {tag for tag, _, _ in points}
+
+
+def test_run_resumed_in_this_process_has_no_limits_of_processes(
+    folder: pathlib.Path,
+) -> None:
+    limits = ["--start_timeout=60", "--step_timeout=60", "--context=spawn"]
+    run(folder, *CARTPOLE, *limits, "--num_steps=20", "--logdir=run")
+    resumed = ["collect", "--resume", "--logdir=run", "--num_workers=0"]
+
+    ended = run(folder, *resumed, "--num_steps=40")
+    refused = run(folder, *resumed, "--num_steps=60", "--step_timeout=60")
+
+    assert ended.returncode == 0, ended.stderr
+    assert_is_refused(refused, "--step_timeout: expected None, since num_workers=0")
+
+
 def test_failure_of_an_environment_is_told(folder: pathlib.Path) -> None:
     ended = run(folder, "collect", "--env=my_module:hopeless_env", "--logdir=run")
 
@@ -521,6 +652,20 @@ def test_environments_that_differ_are_a_failure(
         ([*CARTPOLE, "CartPole-v1"], "expected flags, as in --name=value, got 'Cart"),
         ([*CARTPOLE, "--seed"], "Missing value for flag --seed"),
         ([*CARTPOLE, "--num_workers=0", "--context=fork"], "--context: expected None"),
+        (
+            [*CARTPOLE, "--num_workers=0", "--start_timeout=9"],
+            "--start_timeout: expected None, since num_workers=0",
+        ),
+        (
+            [*CARTPOLE, "--num_workers=0", "--step_timeout=9"],
+            "--step_timeout: expected None, since num_workers=0",
+        ),
+        ([*CARTPOLE, "--start_timeout=0"], "--start_timeout: expected"),
+        ([*CARTPOLE, "--start_timeout=nan"], "--start_timeout: expected"),
+        ([*CARTPOLE, "--step_timeout=-1"], "--step_timeout: expected"),
+        ([*CARTPOLE, "--step_timeout=x"], "--step_timeout=x: expected a number."),
+        ([*CARTPOLE, "--max_restarts=-1"], "--max_restarts=-1: -1 is not a non-neg"),
+        ([*CARTPOLE, "--max_restarts=x"], "--max_restarts=x: expected an integer."),
         ([*CARTPOLE, "--preload=nowhere"], "--preload: expected names of modules to"),
         ([*CARTPOLE, "--logdir=my_module.py/x"], "--logdir=my_module.py/x: Not a dir"),
         ([*CARTPOLE, "--logdir=my_module.py"], "--logdir=my_module.py: File exists"),
@@ -609,7 +754,7 @@ def test_help_tells_our_flags_and_no_others(
     assert (ended.returncode, ended.stderr) == (0, "")
     flags = re.findall(r"^  --(\w+)", ended.stdout, re.MULTILINE)
     assert {"env", "num_envs", "num_steps", "policy", "logdir", "resume"} < set(flags)
-    assert len(flags) == 14
+    assert len(flags) == 17
     assert "--num_envs=8 " in ended.stdout
 
 
@@ -687,6 +832,32 @@ def load(logdir: pathlib.Path) -> ReplayBuffer:
     buffer = ReplayBuffer(manifest["capacity"], manifest["num_streams"])
     buffer.load(logdir / "replay")
     return buffer
+
+
+def num_cut_short(buffer: ReplayBuffer) -> int:
+    """Returns how many episodes a failure has ended, and checks that all are whole."""
+    count = 0
+    for episode in buffer.iterate_episodes():
+        num_steps = int((episode.step_type != 2).sum())  # A boundary is a row too.
+        assert [*episode.step_type[:num_steps]] == [0, *[1] * (num_steps - 1)]
+        assert [*episode.next_step_type[:num_steps]] == [*[1] * (num_steps - 1), 2]
+        *rewards, last_reward = episode.reward[:num_steps]
+        # Each step that CartPole makes itself is worth 1.
+        assert set(rewards) <= {1}
+        if last_reward == 0:
+            assert episode.discount[num_steps - 1] == 1
+            count += 1
+    return count
+
+
+def failures(**counts: int) -> dict[str, int]:
+    """Returns what summary.json says of failures; all kinds but the given are 0."""
+    kinds = {"died": 0, "late": 0, "raised": 0, "repaired": 0, **counts}
+    return {**kinds, "total": kinds["died"] + kinds["late"] + kinds["raised"]}
+
+
+def tells_of_failures(ended: subprocess.CompletedProcess[str], words: str) -> bool:
+    return re.search(rf"^failures +{words}$", ended.stdout, re.MULTILINE) is not None
 
 
 def read_json(path: pathlib.Path) -> Any:

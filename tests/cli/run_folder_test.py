@@ -124,6 +124,11 @@ DAMAGED_COUNTS: list[tuple[Any, str]] = [
     ([3], "expected 'steps', got 3"),
     ([{}], "there is no 'steps'"),
     ([{**Tally(1).to_json(), "inserts": -1}], "expected a count as 'inserts', got"),
+    ([{**Tally(1).to_json(), "inserts": 0, "failures": 3}], "expected 'repaired' in"),
+    (
+        [{**Tally(1).to_json(), "inserts": 0, "failures": {"repaired": -1}}],
+        "expected a count as 'failures.repaired', got -1",
+    ),
     (with_returns({}), "there is no 'count' in 'returns'"),
     (
         with_returns({**STATISTICS, "count": 1.5}),

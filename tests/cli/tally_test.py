@@ -60,6 +60,16 @@ def test_restored_tally_goes_on_as_the_stored_one() -> None:
     assert restored.returns.summary()["mean"] == 7.0
 
 
+def test_tally_of_an_older_version_has_no_failures() -> None:
+    stored = Tally(2).to_json()
+    del stored["failures"]
+    restored = Tally(2)
+
+    restored.restore(stored)
+
+    assert restored.failures.total == 0
+
+
 def episode(length: int) -> list[trajectory.Trajectory]:
     """Returns steps of two rows, with reward 2 each, up to the boundary."""
     step_types = [0] + [1] * (length - 1) + [2, 0]
