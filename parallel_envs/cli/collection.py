@@ -162,6 +162,9 @@ def _drive(parts: Equipment, recorder: Recorder) -> BaseException | None:
         return error
     except Exception as error:
         return failures.of_step(error, settings.policy)
+    finally:
+        # What was cut short: policy and recorder have told what they took.
+        recorder.stopwatch.lap("environments")
     return None
 
 

@@ -12,7 +12,7 @@ Nest = nest.Nest
 
 
 class TimedPolicy(py_policy.PyPolicy):
-    """Asks another policy, and tells a stopwatch when that has answered."""
+    """Asks another policy, and tells a stopwatch when that has ended."""
 
     def __init__(
         self, policy: py_policy.PyPolicy, name: str, stopwatch: Stopwatch
@@ -36,12 +36,13 @@ class TimedPolicy(py_policy.PyPolicy):
             step = self._policy.action(time_step, policy_state)
         except Exception as error:
             raise _blame(self._name, error) from error
+        finally:
+            self._stopwatch.lap("policy")
         if not hasattr(step, "action"):
             raise usage.RunError(
                 f"--policy={self._name}: expected action() to return a PolicyStep, got "
                 f"{usage.one_line(repr(step))}."
             )
-        self._stopwatch.lap("policy")
         return step
 
     def _action(

@@ -156,6 +156,17 @@ class HangingOnce(gymnasium.Wrapper):
 
 def hanging_env():
     return HangingOnce(make_env())
+
+
+def pondering(time_step_spec, action_spec):
+    def act(time_step):
+        act.calls += 1
+        if act.calls == 3:
+            hang()
+        return np.zeros(time_step.step_type.shape, np.int64)
+
+    act.calls = 0
+    return act
 """
 
 
@@ -609,6 +620,29 @@ def test_run_resumed_in_this_process_has_no_limits_of_processes(
     assert_is_refused(refused, "--step_timeout: expected None, since num_workers=0")
 
 
+@pytest.mark.parametrize(
+    ("name", "at_fault"),
+    [
+        ("--env=my_module:hanging_env", "environments"),
+        ("--policy=my_module:pondering", "policy"),
+    ],
+)
+def test_time_of_a_hang_that_is_interrupted_is_told_where_it_went(
+    folder: pathlib.Path, name: str, at_fault: str
+) -> None:
+    with start(folder, *CARTPOLE, name, "--num_envs=1", "--logdir=run") as process:
+        wait_until_there_is(folder / "hung")
+        select.select([], [], [], 1.0)  # The time that is to be told.
+
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate()
+
+    assert process.returncode == 130, stderr
+    summary = read_json(folder / "run" / "summary.json")
+    assert summary["seconds"][at_fault] > 1
+    assert summary["steps"] == len(load(folder / "run")) == 2
+
+
 def test_failure_of_an_environment_is_told(folder: pathlib.Path) -> None:
     ended = run(folder, "collect", "--env=my_module:hopeless_env", "--logdir=run")
 
@@ -808,8 +842,12 @@ def run_in_terminal(folder: pathlib.Path, *arguments: str) -> str:
 
 def wait_until_it_saves(logdir: pathlib.Path) -> None:
     """Returns when there is a replay; the run must be told to save often."""
+    wait_until_there_is(logdir / "replay" / "manifest.json")
+
+
+def wait_until_there_is(path: pathlib.Path) -> None:
     deadline = time.monotonic() + 60
-    while not (logdir / "replay" / "manifest.json").exists():
+    while not path.exists():
         assert time.monotonic() < deadline, "It has not begun to step."
         select.select([], [], [], 0.02)
 
