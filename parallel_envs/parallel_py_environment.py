@@ -61,9 +61,10 @@ class ParallelPyEnvironment(EnvironmentBatch):
         Args:
             env_constructors: Each returns a `PyEnvironment`, also a batched one, or an
                 environment of another library that `parallel_envs.adapters` knows.
-            start_serially: Whether constructors run one after another, in list order.
+            start_serially: Whether constructors run one after another, in list order,
+                so that their times add up.
             blocking: Whether environments are stepped one after another.
-            flatten: Taken for TF-Agents' users: result and path are the same.
+            flatten: Taken for TF-Agents' users, and without effect.
             num_workers: Processes over which the constructors are spread, neighbours
                 together. None is one each; more than constructors is as many. 0 keeps
                 all environments in this process.
@@ -76,19 +77,23 @@ class ParallelPyEnvironment(EnvironmentBatch):
             preload: Names of modules that the clean process imports before it forks,
                 so that workers need not. They must not start threads. Without effect
                 where there is no such process: elsewhere than on Linux.
-            start_timeout: Seconds that one constructor may take, from its own start;
-                None for as long as it likes. A process that takes longer is killed.
-            step_timeout: Seconds that one environment may take for a step, a reset, or
-                a method that is asked for by name, from when it reaches its worker.
+            start_timeout: Seconds that one constructor may take, from its own start,
+                and that the clean process may take to be ready, with `preload`. A
+                process that takes longer is killed, which is a `WorkerTimeoutError`, or
+                repaired. None sets no limit.
+            step_timeout: The same for a step, a reset, or a method that is asked for by
+                name, of one environment, from when it reaches its worker.
             max_restarts: How many failures of one environment are repaired, be it that
                 its process dies, that it is late, or that it raises: the row then says
                 LAST with reward 0, discount 1.0 and the last observation once more, and
                 in the next step FIRST, of a new environment. A failure in a reset gives
-                that FIRST directly. See `failures`, and `get_info`.
-            base_seed: Seeds all rows before the first reset, as `seed(base_seed)` does;
-                where a row has no `seed` that is no error. The global generators of
-                `random` and `numpy.random` in a worker are seeded from it, too, before
-                each constructor runs.
+                that FIRST directly. Each is logged, and kept in `failures`. Those past
+                the limit, so with 0 all, are raised as `WorkerError`; `reset` goes on.
+            base_seed: Seeds all rows before the first reset, as `seed(base_seed)` does,
+                and what replaces them with seeds derived from theirs; where a row has
+                no `seed` that is no error. The global generators of `random` and
+                `numpy.random` in a worker are seeded from it, too, before each
+                constructor runs; those of this process never are.
             validate: False checks only structure and shape of actions, and casts what
                 environments return.
 

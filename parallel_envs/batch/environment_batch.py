@@ -95,8 +95,9 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
     def failures(self) -> tuple[FailureRecord, ...]:
         """What has gone wrong with environments so far, in the order it was told.
 
-        Also what was raised and not repaired; what failed in a method that was asked
-        for by name is raised only.
+        A `parallel_envs.batch.failure_record.FailureRecord` each, also for what was
+        raised and not repaired; what a method that was asked for by name raises is
+        raised only.
         """
         return tuple(self._repair.failures)
 
@@ -123,7 +124,8 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
     def reset(self) -> ts.TimeStep:
         """Starts a new episode in every row, and returns the FIRST steps.
 
-        A row whose process is gone gets a new one before. Blocks until all rows have
+        A row whose process is gone gets a new one before; so does one that is still at
+        what Ctrl-C has interrupted 3 seconds later. Blocks until all rows have
         answered. Leaves are `[B, ...]` and the caller's own; a leaf whose size varies
         is a list of B arrays.
 
