@@ -35,6 +35,7 @@ from parallel_envs.process.worker import Attachment, ServantFactory, Station
 from parallel_envs.process.worker_handle import WorkerGone, WorkerHandle
 from parallel_envs.process.worker_processes import WorkerProcesses
 
+_LONGEST_SECONDS = 1e6  # The system waits for 2**31 ms at most.
 _OTHER_DESCRIPTORS = 16  # What a pool needs beside two for each worker.
 
 
@@ -69,7 +70,8 @@ class WorkerPool:
             OSError: If this process may not have as many descriptors.
         """
         self._factories = factories
-        self._start_timeout, self._timeout = start_timeout, timeout
+        self._start_timeout = start_timeout = _limit(start_timeout)
+        self._timeout = timeout = _limit(timeout)
         self._is_dirty = self._is_closed = False
         self._attachments: list[Attachment] = []
         size = len(factories)
@@ -467,6 +469,11 @@ class WorkerPool:
         if self._bells is None or not self._bells.is_busy(worker):
             return None
         return self._bells.rung_at
+
+
+def _limit(seconds: float | None) -> float | None:
+    """Returns None as well for a limit that no run is long enough to reach."""
+    return None if seconds is None or seconds > _LONGEST_SECONDS else seconds
 
 
 def _new_file(stack: contextlib.ExitStack, *, in_memory: bool) -> shared.MemoryFile:

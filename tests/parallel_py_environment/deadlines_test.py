@@ -434,6 +434,18 @@ def test_a_limit_is_a_number_of_seconds(
         pe.ParallelPyEnvironment([environments.Counting], **options)
 
 
+@pytest.mark.parametrize("seconds", [1e-9, 2**31, 1e300])
+def test_a_limit_may_be_of_any_size(options: dict[str, Any], seconds: float) -> None:
+    is_long = seconds > 1
+    late = contextlib.nullcontext() if is_long else pytest.raises(pe.WorkerTimeoutError)
+    options |= {"start_timeout": max(seconds, 60.0), "step_timeout": seconds}
+    with pe.ParallelPyEnvironment(makers("none"), **options) as env, late:
+        env.reset()
+        for _ in range(1 if is_long else 10_000):
+            env.step(np.zeros(3, np.int64))
+            env.call("hang", "nowhere")
+
+
 @pytest.mark.parametrize("name", ["start_timeout", "step_timeout"])
 def test_no_limit_is_taken_where_nothing_could_be_ended(name: str) -> None:
     options: dict[str, Any] = {name: 1.0, "num_workers": 0}
