@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import math
+import operator
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -116,11 +117,8 @@ class ParallelPyEnvironment(EnvironmentBatch):
         workers = _checked_num_workers(num_workers, len(constructors))
         _check_context(context, workers)
         modules = _checked_preload(preload, context, workers)
-        for name, seconds in {
-            "start_timeout": start_timeout,
-            "step_timeout": step_timeout,
-        }.items():
-            _check_timeout(name, seconds, workers)
+        start_limit = _checked_timeout("start_timeout", start_timeout, workers)
+        step_limit = _checked_timeout("step_timeout", step_timeout, workers)
         restarts = _checked_integer("max_restarts", max_restarts)
         seed = None if base_seed is None else _checked_integer("base_seed", base_seed)
 
@@ -136,8 +134,8 @@ class ParallelPyEnvironment(EnvironmentBatch):
                 blocking=blocking,
                 shared_memory=shared_memory,
                 validate=validate,
-                start_timeout=start_timeout,
-                step_timeout=step_timeout,
+                start_timeout=start_limit,
+                step_timeout=step_limit,
                 wait_for_all=restarts > 0,
             )
 
@@ -185,7 +183,11 @@ class ParallelPyEnvironment(EnvironmentBatch):
 
         def answer() -> Any:
             with self._lock:
-                return promise()
+                try:
+                    return promise()
+                except BaseException as error:
+                    self._judge(error)
+                    raise
 
         return answer
 
@@ -226,18 +228,22 @@ def _checked_num_workers(num_workers: Any, num_constructors: int) -> int:
 
 
 def _checked_integer(name: str, value: Any, besides: str = "") -> int:
-    if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, (bool, np.bool_)):
         raise TypeError(
-            f"{name}: expected {besides}an int of at least 0, got {value!r}."
+            f"{name}: expected {besides}an int of at least 0, got {value!r:.200}."
         )
-    if value < 0:
+    if number < 0:
         raise ValueError(f"{name}: expected at least 0, got {value}.")
-    return int(value)
+    return number
 
 
-def _check_timeout(name: str, seconds: Any, num_workers: int) -> None:
+def _checked_timeout(name: str, seconds: Any, num_workers: int) -> float | None:
     if seconds is None:
-        return
+        return None
     if isinstance(seconds, (bool, np.bool_)) or not isinstance(
         seconds, (int, float, np.integer, np.floating)
     ):
@@ -252,6 +258,8 @@ def _check_timeout(name: str, seconds: Any, num_workers: int) -> None:
             f"{name}: expected None, since num_workers=0 starts no process that could "
             f"be ended, got {seconds}."
         )
+    # An integer may be larger than any float.
+    return float(min(seconds, 10**300) if isinstance(seconds, int) else seconds)  # pyright: ignore[reportUnknownArgumentType]
 
 
 def _check_context(context: Any, num_workers: int) -> None:

@@ -291,10 +291,11 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
         if self._finalizer.alive and os.getpid() == self._owner:
             self._rows.interrupt()
             with self._lock:
-                self._finalizer()
-                # They keep the shared memory.
-                del self._actions
-                self._repair.let_go()
+                if self._finalizer.alive:  # Another thread may have been faster.
+                    self._finalizer()
+                    # They keep the shared memory.
+                    del self._actions
+                    self._repair.let_go()
 
     def __repr__(self) -> str:
         return (
@@ -318,6 +319,7 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
 
     def _step(self, action: nest.Nest) -> ts.TimeStep:
         if self._has_failed:
+            self._rows.check_open()  # It may have been closed meanwhile.
             raise RuntimeError(
                 "step: the last call failed or was interrupted, so the rows are at "
                 "different steps. Call reset() first."
@@ -352,8 +354,8 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
         self._has_failed = True
         try:
             leaves = self._repair.round(command, extras)
-        except KeyboardInterrupt:
-            self._was_interrupted = True
+        except BaseException as error:
+            self._judge(error)
             raise
         self._has_failed = False
         time_step = self._structure.pack(leaves, self._time_step_type)
@@ -372,9 +374,16 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
             self._complete()
             try:
                 return self._rows.ask_all(name, arguments)
-            except KeyboardInterrupt:
-                self._was_interrupted = True
+            except BaseException as error:
+                self._judge(error)
                 raise
+
+    def _judge(self, error: BaseException) -> None:
+        """Notes an interrupt, and raises ClosedError for what comes of a close."""
+        self._was_interrupted |= isinstance(error, KeyboardInterrupt)
+        if isinstance(error, Exception) and not self._finalizer.alive:
+            # A signal handler has closed in the middle of the call.
+            raise errors.ClosedError("the environment is closed.") from error
 
     def _complete(self) -> None:
         """Waits for environments that are made anew, which is a part of their step."""

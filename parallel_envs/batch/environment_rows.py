@@ -6,7 +6,6 @@ both give the same to the bit.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import enum
 import functools
@@ -14,7 +13,7 @@ import importlib
 import inspect
 import logging
 import random
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent import futures
 from typing import Any
 
@@ -28,12 +27,13 @@ from parallel_envs.batch.row_writer import (
     TimeStepStructure,
     split_variable,
 )
+from parallel_envs.process import pickling
 from parallel_envs.process.control_block import Progress
 from parallel_envs.process.remote_error import RemoteError
 from parallel_envs.process.worker import Report, leave_if_copy
 from parallel_envs.process.worker_handle import WorkerGone
 from parallel_envs.py_environment import PyEnvironment
-from parallel_envs.specs import nest
+from parallel_envs.specs import checks, nest
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ Faults = tuple[type[BaseException], ...]
 # An interrupt is not the environment's fault: it goes to whoever steps it. In a worker
 # that is nobody, and only environments raise it there.
 _FAULTS: Faults = (Exception, SystemExit)
-_FAULTS_OF_A_WORKER: Faults = (*_FAULTS, KeyboardInterrupt)
+_FAULTS_OF_A_WORKER: Faults = (BaseException,)
 
 
 class Command(enum.IntEnum):
@@ -171,7 +171,7 @@ class Factory:
             progress=progress,
             is_timed=self.is_timed,
         )
-        rows.renew((), births)
+        rows.renew(births)
         return rows
 
 
@@ -233,20 +233,21 @@ class EnvironmentRows:
         """Those that are there, in the order of their rows."""
         return [env for env in self._environments if env is not None]
 
-    def renew(
-        self, discarded: Iterable[int], births: Sequence[Birth]
-    ) -> list[Description] | Report:
-        """Closes environments, and makes all that are then missing, up to a failure.
+    def discard(self, positions: Iterable[int]) -> None:
+        """Closes environments, which are then missing; what they raise is logged."""
+        for position in positions:
+            self._begin(position)
+            self._discard(position)
+
+    def renew(self, births: Sequence[Birth]) -> list[Description] | Report:
+        """Makes all environments that are missing, up to a failure.
 
         Args:
-            discarded: Positions here of environments to close.
             births: One for each constructor.
 
         Returns:
             As `introduction`.
         """
-        for position in discarded:
-            self._discard(position, "close() after a failure")
         self._failure = None
         for position, birth in enumerate(births):
             if self._environments[position] is None:
@@ -307,26 +308,31 @@ class EnvironmentRows:
         """Does what is asked for by name, most of it on one environment."""
         if name == "renew":
             return self.renew(*arguments)
+        if name == "close":
+            return self.discard(*arguments)
         position, *rest = arguments
         self._begin(position)
         return _REQUESTS[name](self._environments[position], *rest)
 
     def close(self) -> None:
-        """Closes every environment; what one of them raises is logged."""
+        """Closes every environment; what they raise is logged."""
         for position in range(len(self._environments)):
-            self._discard(position, "close()")
+            self._discard(position)
 
     def _make(self, position: int, birth: Birth) -> Failure | None:
         if birth.global_seed is not None:
             random.seed(birth.global_seed)
             np.random.seed(birth.global_seed)
+        env: PyEnvironment | None = None
         try:
             env = as_py_environment(self._constructors[position]())
-            Description.of(env)
+            _check_travels(Description.of(env))
             for seed in birth.seeds:
                 _seed(env, seed, is_optional=True)
         except self._faults as error:
             leave_if_copy(error)
+            if env is not None:
+                self._close(env)
             return Failure([self._first + position], "construction", error)
         leave_if_copy()
         self._environments[position] = env
@@ -334,12 +340,17 @@ class EnvironmentRows:
             self._fill(position)
         return None
 
-    def _discard(self, position: int, doing: str) -> None:
+    def _discard(self, position: int) -> None:
         env, self._environments[position] = self._environments[position], None
         if env is not None:
-            with _logged(doing, self._faults):
-                env.close()
-            leave_if_copy()
+            self._close(env)
+
+    def _close(self, env: PyEnvironment) -> None:
+        try:
+            env.close()
+        except self._faults:
+            _LOGGER.warning("An environment raised in close().", exc_info=True)
+        leave_if_copy()
 
     def _fill(self, position: int) -> None:
         env = self._environments[position]
@@ -445,13 +456,14 @@ def as_py_environment(value: Any) -> PyEnvironment:
     return recognition.as_py_environment(value)
 
 
-@contextlib.contextmanager
-def _logged(what: str, faults: Faults) -> Generator[None]:
-    """Logs what is raised inside, and lets the rest go on."""
-    try:
-        yield
-    except faults:
-        _LOGGER.warning("An environment raised in %s.", what, exc_info=True)
+def _check_travels(description: Description) -> None:
+    """Raises TypeError where specs are none, or cannot be sent.
+
+    Here, where it is known whose they are.
+    """
+    checks.spec_structure(description.action_spec, "action")
+    checks.spec_structure(description.time_step_spec, "time_step")
+    pickling.dumps(description)
 
 
 def _nowhere(part: int | None = None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import os
-import time
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent import futures
 from typing import Any
@@ -53,6 +53,7 @@ class LocalRows:
         self._threads = threads
         self._told: list[Description] | Report | None = None
         self._is_closed = False
+        self._is_ending = threading.Event()
         self._owner = os.getpid()
         self.descriptions = [Description.of(env) for env in rows.environments]
 
@@ -71,7 +72,8 @@ class LocalRows:
     def renew(self, discarded: Iterable[int], births: Sequence[Birth]) -> None:
         """Makes environments at once; `await_renewed` tells what came of it."""
         self.check_open()
-        self._told = self._rows.renew(discarded, births)
+        self._rows.discard(discarded)
+        self._told = self._rows.renew(births)
 
     def await_renewed(self) -> tuple[Failure, ...]:
         """Returns what failed when environments were made."""
@@ -133,8 +135,9 @@ class LocalRows:
         return answers
 
     def pause(self, seconds: float) -> None:
-        """Waits."""
-        time.sleep(seconds)
+        """Waits; a call of `interrupt` ends it with ClosedError."""
+        if self._is_ending.wait(seconds):
+            raise errors.ClosedError("the environment is closed.")
 
     def check_open(self) -> None:
         """Raises ClosedError if this is closed, or belongs to another process."""
@@ -143,7 +146,8 @@ class LocalRows:
             raise errors.ClosedError("the environment is closed.")
 
     def interrupt(self) -> None:
-        """Does nothing: no call waits for another process."""
+        """Ends a pause in another thread, and those to come."""
+        self._is_ending.set()
 
     def close(self) -> None:
         """Closes every environment; one that raises is logged.

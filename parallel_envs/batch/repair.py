@@ -18,7 +18,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -74,7 +74,7 @@ class Repair:
         self.failures: list[FailureRecord] = []
         self.crashed: frozenset[int] = frozenset()
         self.lost: frozenset[int] = frozenset()
-        self._deaths: set[int] = set()  # Process ids of workers.
+        self._deaths: set[int] = set()  # Births of workers that are gone.
         self._num_restarts: dict[int, int] = {}
         self._in_a_row: dict[int, int] = {}
         self._num_rounds = 0
@@ -295,24 +295,34 @@ class Repair:
         Raises:
             WorkerError: If one of the environments at fault has no restart left.
         """
-        culprits = [failure for failure in failures if self._is_news(failure)]
-        faults = [self._fault(failure) for failure in culprits]
-        used = [self._num_restarts.get(index, 0) for index in faults]
-        is_repaired = max(used, default=-1) < self._max_restarts
-        for failure, index in zip(culprits, faults, strict=True):
+        news = [failure for failure in failures if self._is_news(failure)]
+        # What failed is discarded when its `close` is late: it was charged before.
+        faults = [self._fault(each) for each in news if each.doing != "close"]
+        exhausted = {
+            index
+            for index in faults
+            if self._num_restarts.get(index, 0) >= self._max_restarts
+        }
+        is_repaired = bool(self._max_restarts) and not exhausted
+        for index in faults:
             self._num_restarts[index] = self._num_restarts.get(index, 0) + is_repaired
             self._in_a_row[index] = self._in_a_row.get(index, 0) + 1
+        for failure in news:
             self._note(failure, failures, is_repaired)
         if not is_repaired:
-            limit = self._max_restarts
-            note = f"It has used up its restarts (max_restarts={limit})."
-            raise error_of(failures, note=note if limit else "")
+            raise error_of(failures, lambda each: self._note_on(each, exhausted))
         for failure in failures:
             self._lineage.end_life(self._fault(failure))
         tries = max((self._in_a_row[index] for index in faults), default=0)
         if tries > 1:
             pause = _FIRST_PAUSE_SECONDS * 2 ** (tries - 2)
             self._rows.pause(min(pause, _LONGEST_PAUSE_SECONDS))
+
+    def _note_on(self, failure: Failure, exhausted: Container[int]) -> str:
+        limit = self._max_restarts
+        if limit and failure.culprit is None and self._fault(failure) in exhausted:
+            return f" It has used up its restarts (max_restarts={limit})."
+        return ""
 
     def _note_losses(self, failures: Sequence[Failure]) -> None:
         """Notes what was lost between two calls, or by one that was interrupted."""
@@ -336,8 +346,8 @@ class Repair:
             return False
         if not isinstance(failure.error, WorkerGone):
             return True
-        is_known = failure.error.pid in self._deaths
-        self._deaths.add(failure.error.pid)
+        is_known = failure.error.birth in self._deaths
+        self._deaths.add(failure.error.birth)
         return not is_known
 
     def _fault(self, failure: Failure) -> int:

@@ -23,7 +23,7 @@ from parallel_envs.specs import checks
 INTERRUPTED = "what was interrupted"
 """What a process is said to be at which Ctrl-C has not ended."""
 
-_NAMES_OF_LIMITS = {"construction": " (start_timeout)", INTERRUPTED: ""}
+_NAMES_OF_LIMITS = {"construction": " (start_timeout)", "close": "", INTERRUPTED: ""}
 
 Array = npt.NDArray[Any]
 Promise = Callable[[], Any]
@@ -175,7 +175,10 @@ def refuse_change(index: int, old: Description, new: Description) -> None:
 
 
 def error_of(
-    failures: Iterable[Failure], *, is_request: bool = False, note: str = ""
+    failures: Iterable[Failure],
+    note_on: Callable[[Failure], str] = lambda _: "",
+    *,
+    is_request: bool = False,
 ) -> Exception:
     """Returns the error to raise for what went wrong with some rows.
 
@@ -184,9 +187,9 @@ def error_of(
 
     Args:
         failures: At least one.
+        note_on: Returns what else there is to say of a failure.
         is_request: Whether a method was asked for by name, so that its own
             AttributeError or NotImplementedError is the answer.
-        note: A sentence that comes with each row.
     """
     ordered = sorted(failures, key=lambda failure: failure.rows)
     first = ordered[0]
@@ -195,7 +198,7 @@ def error_of(
     details: list[str] = []
     for failure in ordered:
         indices += failure.rows
-        details += [f"{detail(failure)}{note and ' '}{note}"] * len(failure.rows)
+        details += [detail(failure) + note_on(failure)] * len(failure.rows)
     gone = first.error if isinstance(first.error, WorkerGone) else None
     error = kind(
         indices,

@@ -161,7 +161,9 @@ class WorkerRows:
                 number = self._pool.make(worker, own)
             else:
                 gone = [i - group[0] for i in group if i not in self._present]
-                number = self._pool.ask_to_make(worker, "renew", gone, own)
+                # Done before the next request; if it takes too long, that fails.
+                self._pool.forget(self._pool.ask_to_close(worker, "close", gone))
+                number = self._pool.ask_to_make(worker, "renew", own)
             self._renewing[number] = worker
             # Only the very start is serial: a repair is to be over soon.
             if self._is_serial and not self._spans and self._take_renewed():
@@ -320,7 +322,8 @@ class WorkerRows:
             self._pool.kill([worker])
             return [Failure(group[:1], "construction", answer)]
         part: int = answer.part
-        return [Failure([group[part]], "construction", answer)]
+        doing: str = answer.doing
+        return [Failure([group[part]], doing or "construction", answer)]
 
     def _attach(self) -> list[Failure]:
         """Gives workers that have all of their environments their rows."""

@@ -9,6 +9,8 @@ import traceback
 
 from parallel_envs.process import pickling
 
+_FAULTS = (Exception, SystemExit, GeneratorExit)  # Of what is the user's code.
+
 _MAX_TEXT = 100_000  # characters of a traceback; what is cut is the middle
 _MAX_SUMMARY = 2_000  # characters
 _MAX_PICKLE = 1 << 20  # bytes; a larger exception arrives as text only
@@ -42,26 +44,26 @@ class RemoteError:
         if self.pickled is None:
             return None
         # Loading runs the constructor that the user wrote: it may raise anything.
-        with contextlib.suppress(Exception, SystemExit):
+        with contextlib.suppress(*_FAULTS):
             error = pickle.loads(self.pickled)
             return error if isinstance(error, BaseException) else None
         return None
 
 
 def _summary(error: BaseException) -> str:
-    with contextlib.suppress(Exception):  # The `repr` is the user's code.
+    with contextlib.suppress(*_FAULTS):  # The `repr` is the user's code.
         return repr(error)
     return f"{type(error).__name__} (its repr raised)"
 
 
 def _traceback(error: BaseException) -> str:
-    with contextlib.suppress(Exception):
+    with contextlib.suppress(*_FAULTS):
         return "".join(traceback.format_exception(error))
     return "".join(traceback.format_tb(error.__traceback__))
 
 
 def _pickled(error: BaseException) -> bytes | None:
-    with contextlib.suppress(Exception):  # So is how the exception pickles.
+    with contextlib.suppress(*_FAULTS):  # So is how the exception pickles.
         payload = pickling.dumps(error)
         return payload if len(payload) <= _MAX_PICKLE else None
     return None

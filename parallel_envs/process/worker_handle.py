@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import os
 import signal
 from typing import Any
 
 from parallel_envs.process import channel
+
+_births = itertools.count(1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,6 +23,8 @@ class WorkerGone:
         pid: Its process id.
         exitcode: Exit status, or minus the signal that ended it; None where nobody
             knows.
+        birth: A number that no other worker of this program has, as process ids may
+            come again.
         part: Which part of its object it was last at.
         limit: Seconds that it was allowed and has exceeded, for which it was killed;
             None where it died otherwise.
@@ -30,9 +35,10 @@ class WorkerGone:
     worker: int
     pid: int
     exitcode: int | None
+    birth: int = dataclasses.field(default=0, compare=False)
     part: int = 0
     limit: float | None = None
-    doing: str = ""
+    doing: str = dataclasses.field(default="", compare=False)
     trace: str = ""
 
 
@@ -41,6 +47,7 @@ class WorkerHandle:
 
     Attributes:
         index: Number of the worker.
+        birth: A number that no other worker of this program has.
         channel: The parent's end of its channel.
         pid: Its process id, or None before it is born.
         pidfd: Readable once it is dead; None before it is born, and where the system
@@ -53,6 +60,7 @@ class WorkerHandle:
 
     def __init__(self, index: int, own_end: channel.Channel) -> None:
         self.index = index
+        self.birth = next(_births)
         self.channel = own_end
         self.pid: int | None = None
         self.pidfd: int | None = None

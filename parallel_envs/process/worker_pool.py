@@ -35,6 +35,9 @@ from parallel_envs.process.worker import Attachment, ServantFactory, Station
 from parallel_envs.process.worker_handle import WorkerGone, WorkerHandle
 from parallel_envs.process.worker_processes import WorkerProcesses
 
+CLOSE_SECONDS = 3.0
+"""How long an object may take to be closed."""
+
 _LONGEST_SECONDS = 1e6  # The system waits for 2**31 ms at most.
 _OTHER_DESCRIPTORS = 16  # What a pool needs beside two for each worker.
 
@@ -74,6 +77,7 @@ class WorkerPool:
         self._timeout = timeout = _limit(timeout)
         self._is_dirty = self._is_closed = False
         self._attachments: list[Attachment] = []
+        self._former_pids: dict[int, int] = {}
         size = len(factories)
         _check_descriptors(size)
         is_portable = facilities.is_portable()
@@ -121,8 +125,11 @@ class WorkerPool:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """The process id of each worker."""
-        return tuple(worker.pid or 0 for worker in self._processes.workers)
+        """The process id of each worker, or of the one that is being replaced."""
+        return tuple(
+            worker.pid or self._former_pids.get(worker.index, 0)
+            for worker in self._processes.workers
+        )
 
     @property
     def has_bell(self) -> bool:
@@ -153,6 +160,7 @@ class WorkerPool:
             worker,
             handle.pid or 0,
             exitcode,
+            handle.birth,
             part,
             handle.exceeded,
             handle.late_with or self._errands.name_of_first(handle),
@@ -168,6 +176,7 @@ class WorkerPool:
             ClosedError: If the pool is closed, or gets closed meanwhile.
         """
         self._watch.check_open()
+        self._former_pids = dict(enumerate(self.pids))
         for worker in self._started(workers):
             self._errands.bury(worker)
             self._processes.remove(worker)
@@ -311,6 +320,11 @@ class WorkerPool:
         """Asks as `ask` does for something that takes as long as a start."""
         return self._ask(worker, "request", name, arguments, limit=self._start_timeout)
 
+    def ask_to_close(self, worker: int, name: str, *arguments: Any) -> int:
+        """Asks as `ask` does for something that takes as long as a `close` may."""
+        limit = min(self._timeout or CLOSE_SECONDS, CLOSE_SECONDS)
+        return self._ask(worker, "request", name, arguments, limit=limit, name=name)
+
     def answer(self, number: int) -> Any:
         """Returns the answer to a request, waiting for it; see the class.
 
@@ -405,7 +419,7 @@ class WorkerPool:
         """Makes the call that waits, in another thread, end with ClosedError."""
         self._watch.interrupt()
 
-    def close(self, grace_seconds: float = 3.0) -> None:
+    def close(self, grace_seconds: float = CLOSE_SECONDS) -> None:
         """Has every object closed, then ends every process and frees everything.
 
         Does nothing the second time, and in a child that was forked from the owner.

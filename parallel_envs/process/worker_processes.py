@@ -17,7 +17,7 @@ from parallel_envs.process.watch import Watch, is_readable
 from parallel_envs.process.worker import Station
 from parallel_envs.process.worker_handle import WorkerHandle
 
-_BIRTH_SECONDS = 60.0  # How long a nursery that is ready may take to fork.
+_BIRTH_SECONDS = 10.0  # How long a nursery that is ready may take to fork.
 _EXITCODE_SECONDS = 1.0  # How long the nursery may take to tell how a worker ended.
 _KILL_SECONDS = 2.0
 
@@ -75,6 +75,7 @@ class WorkerProcesses:
         self._complaint = ""
         self._is_refusal = False
         self._births: dict[int, WorkerHandle] = {}
+        self._untold: set[WorkerHandle] = set()  # The nursery has not told how it died.
         self._last_birth = 0
 
     @property
@@ -92,7 +93,7 @@ class WorkerProcesses:
 
         Args:
             indices: The places, new ones in their order.
-            timeout: Seconds that the nursery may take to be ready.
+            timeout: Seconds that the nursery may take to be ready, and for each fork.
 
         Raises:
             NurseryError: If the process that starts workers could not do so.
@@ -102,7 +103,6 @@ class WorkerProcesses:
         deadline = None if timeout is None else time.monotonic() + timeout
         while not self._is_nursery_ready:
             self._wait_for_nursery(deadline)
-        deadline = time.monotonic() + _BIRTH_SECONDS
         surroundings = Surroundings.capture()
         for index in indices:
             mine, other = channel.Channel.pair(self._watch.stop)
@@ -112,8 +112,10 @@ class WorkerProcesses:
                 self._ask_for(worker, other)
             worker.send(surroundings)
             self._watch.wait(0.0)  # Births are told meanwhile: none may be crowded out.
-        while any(self.workers[index].pid is None for index in indices):
-            self._wait_for_nursery(deadline)
+        for index in indices:
+            deadline = time.monotonic() + min(timeout or _BIRTH_SECONDS, _BIRTH_SECONDS)
+            while self.workers[index].pid is None:
+                self._wait_for_nursery(deadline)
         for index in indices:
             self._watch_channel(self.workers[index])
 
@@ -125,8 +127,14 @@ class WorkerProcesses:
         worker = self.workers[index]
         deadline = time.monotonic() + _EXITCODE_SECONDS
         while worker.exitcode is None and self._nursery is not None:
+            # A nursery that has kept silent is not waited for once more, nor one that
+            # has not made the worker.
+            expected = set(self._births.values()) - self._untold
             left = deadline - time.monotonic()
+            if worker not in expected:
+                break
             if left <= 0.0 or not is_readable(self._nursery.fileno(), left):
+                self._untold.update(each for each in expected if each.is_dead)
                 break
             self._read_nursery()
             if worker.exitcode is None and is_readable(self._nursery.pidfd):
@@ -193,7 +201,6 @@ class WorkerProcesses:
             )
         left = None if deadline is None else deadline - time.monotonic()
         if left is not None and left <= 0.0:
-            signal.pidfd_send_signal(self._nursery.pidfd, signal.SIGKILL)
             self._lose_nursery()
             raise NurseryError(
                 "the process that starts workers was itself not ready in time",
@@ -259,6 +266,7 @@ class WorkerProcesses:
         for worker in self._births.values():
             worker.kill_group()  # The nursery has not buried it, so nobody else will.
         self._births.clear()
+        self._untold.clear()
         lost.end()
 
     def _await_deaths(self, indices: Sequence[int], deadline: float) -> None:

@@ -93,10 +93,10 @@ def test_environments_are_made_up_to_one_that_cannot_be_made() -> None:
     births = [Birth()] * 3
     rows = EnvironmentRows(makers, validate=True, first=6)
 
-    told = rows.renew((), births)
+    told = rows.renew(births)
     missing = rows.missing
     broken += [False, False]
-    renewed = rows.renew((), births)
+    renewed = rows.renew(births)
 
     assert isinstance(told, Report)
     assert [(each.rows, each.doing) for each in told.failures] == [
@@ -112,12 +112,13 @@ def test_a_discarded_environment_is_closed_and_its_successor_starts_anew() -> No
     said: list[int] = []
     makers = [functools.partial(Closing, said, index) for index in range(2)]
     rows = EnvironmentRows(makers, validate=True)
-    rows.renew((), [Birth()] * 2)
+    rows.renew([Birth()] * 2)
     arrays = attached(rows, 2)
     for command in (Command.RESET, Command.STEP):
         rows.round(command)
 
-    rows.renew([1], [Birth()] * 2)
+    rows.discard([1])
+    rows.renew([Birth()] * 2)
     rows.round(Command.STEP)
 
     assert said == [1]
@@ -130,9 +131,10 @@ def test_an_environment_that_raises_in_close_does_not_hide_why_it_is_replaced(
 ) -> None:
     makers = [functools.partial(Closing, [], 4, raises=True)]
     rows = EnvironmentRows(makers, validate=True)
-    rows.renew((), [Birth()])
+    rows.renew([Birth()])
 
-    introduction = rows.renew([0], [Birth()])
+    rows.discard([0])
+    introduction = rows.renew([Birth()])
 
     assert isinstance(introduction, list)
     assert "cannot close 4" in caplog.text
@@ -142,12 +144,13 @@ def test_an_environment_that_raises_in_close_does_not_hide_why_it_is_replaced(
 def test_new_environments_can_start_before_the_others_step(twice: bool) -> None:
     makers = [functools.partial(environments.Counting, index) for index in range(2)]
     rows = EnvironmentRows(makers, validate=True)
-    rows.renew((), [Birth()] * 2)
+    rows.renew([Birth()] * 2)
     arrays = attached(rows, 2)
     for command in (Command.RESET, Command.STEP):
         rows.round(command)
 
-    rows.renew([1], [Birth()] * 2)
+    rows.discard([1])
+    rows.renew([Birth()] * 2)
     rows.round(Command.START, [(1, twice)])
     started = arrays[-1].tolist()
     rows.round(Command.STEP)
@@ -168,7 +171,8 @@ def test_seeds_come_before_the_first_step_and_the_globals_before_the_constructor
     rows = EnvironmentRows([make], validate=True)
 
     for births in ([Birth(3, (8,))], [Birth(3, (9,))], [Birth(4)]):
-        rows.renew([0], births)
+        rows.discard([0])
+        rows.renew(births)
 
     assert drawn[0] == drawn[1] != drawn[2]
     (env,) = rows.environments

@@ -118,7 +118,7 @@ def test_an_exception_ends_the_episode_of_its_own_row(
         failure.message == "environment 1 raised ValueError('bad state 7') during step."
     )
     assert "raise_error" in failure.traceback
-    assert (failure.num_rounds, failure.num_restarts) == (3, 1)
+    assert (failure.num_rounds, failure.num_restarts) == (2, 1)
     assert failure.is_repaired
 
 
