@@ -22,7 +22,7 @@ import pytest
 import parallel_envs as pe
 from parallel_envs import time_step as ts
 from parallel_envs.testing import environments
-from tests import waiting
+from tests import namespaces, waiting
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
 SLACK = 2.5  # seconds, on a busy machine
@@ -45,7 +45,6 @@ def seconds_below(limit: float) -> Generator[None]:
     assert time.monotonic() - started < limit
 
 
-IN_A_NAMESPACE = ("unshare", "--pid", "--fork", "--mount-proc")
 DEATHS_OF_ONE_PID = """
 import os, sys
 import numpy as np
@@ -86,8 +85,9 @@ print(told, [failure.num_restarts for failure in env.failures])
 def test_each_death_counts_though_process_ids_come_again(
     max_restarts: int, expected: str
 ) -> None:
+    in_a_namespace = namespaces.command("--pid", "--fork", "--mount-proc")
     done = subprocess.run(
-        [*IN_A_NAMESPACE, sys.executable, "-c", DEATHS_OF_ONE_PID, str(max_restarts)],
+        [*in_a_namespace, sys.executable, "-c", DEATHS_OF_ONE_PID, str(max_restarts)],
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         capture_output=True,
