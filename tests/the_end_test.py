@@ -43,7 +43,9 @@ import {package} as pe
 import {environments} as environments
 
 faulthandler.disable()
-signal.signal(signal.SIGHUP, signal.SIG_DFL)  # As nohup has it ignored.
+for number in (signal.SIGHUP, signal.SIGQUIT):  # Of nohup and `&` it is ignored.
+    signal.signal(number, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 marks = pathlib.Path(sys.argv[1])
 is_portable = os.environ.get("PARALLEL_ENVS_PORTABLE") == "1"

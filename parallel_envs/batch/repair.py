@@ -160,18 +160,15 @@ class Repair:
         Raises:
             WorkerError: If an environment failed.
         """
-        try:
+        if not self._max_restarts:
             answers = self._rows.ask_all(name, dict.fromkeys(indices, ()))
-        except _LOSSES:
-            if not self._max_restarts:
-                raise
-        else:
             return dict(zip(indices, answers, strict=True))
-        answers_of: dict[int, Any] = {}
-        for index in indices:
+        promises = {index: self._rows.ask(index, name) for index in indices}
+        told: dict[int, Any] = {}
+        for index, promise in promises.items():
             with contextlib.suppress(*_LOSSES):
-                answers_of[index] = self._rows.ask(index, name)()
-        return answers_of
+                told[index] = promise()
+        return told
 
     def let_go(self) -> None:
         """Gives up the arrays, with the memory that they lie in."""

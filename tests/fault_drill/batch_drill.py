@@ -196,7 +196,7 @@ class BatchDrill:
     def _get_info(self) -> None:
         infos = self._request("get_info", self._env.get_info)
         if infos is not None:
-            self._checker.check_infos(infos)
+            self._checker.check_infos(infos, self._ledger.losable)
 
     def _render(self) -> None:
         pictures = self._request("render", self._env.render)
