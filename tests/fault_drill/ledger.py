@@ -96,7 +96,8 @@ class Ledger:
         for record in records:
             index = record.index
             position = index if of_start else self._position_of(index)
-            self._num_restarts[position] += record.is_repaired
+            is_charged = record.is_repaired and record.doing != "close"
+            self._num_restarts[position] += is_charged
             used = self._num_restarts[position]
             if record.num_restarts != used or used > max_restarts:
                 raise LedgerError(f"{used} restarts of {max_restarts}, told {record}.")
