@@ -49,6 +49,7 @@ class ParallelPyEnvironment(EnvironmentBatch):
         *,
         num_workers: int | None = None,
         shared_memory: bool = True,
+        copy: bool = True,
         context: str | None = None,
         preload: Sequence[str] = (),
         start_timeout: float | None = None,
@@ -71,6 +72,9 @@ class ParallelPyEnvironment(EnvironmentBatch):
                 all environments in this process.
             shared_memory: Whether values travel through memory that all map, or, if
                 False, through sockets.
+            copy: Whether the arrays that `reset` and `step` return are the caller's
+                own. False returns views on a ring of 4 buffers, which costs nothing:
+                they hold until the fourth call of `reset` or `step` after.
             context: How workers start. None or "forkserver": forked from a clean
                 process, started for this batch. "spawn": each an interpreter of its
                 own. "fork": from a fork of this very process, whose constructors then
@@ -111,6 +115,7 @@ class ParallelPyEnvironment(EnvironmentBatch):
             "blocking": blocking,
             "flatten": flatten,
             "shared_memory": shared_memory,
+            "copy": copy,
             "validate": validate,
         }.items():
             _check_bool(name, value)
@@ -143,6 +148,7 @@ class ParallelPyEnvironment(EnvironmentBatch):
             make_rows,
             num_constructors=len(constructors),
             validate=validate,
+            copy=copy,
             max_restarts=restarts,
             base_seed=seed,
         )

@@ -25,6 +25,9 @@ from parallel_envs.process.shared_arrays import ArrayLayout
 from parallel_envs.py_environment import PyEnvironment
 from parallel_envs.specs import nest
 
+_RING_SIZE = 4
+"""How many steps a view of one of them holds, where nothing is copied."""
+
 
 class EnvironmentBatch(PyEnvironment, defines_step=True):
     """B environments that are stepped together; each row resets by itself.
@@ -43,6 +46,7 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
         *,
         num_constructors: int,
         validate: bool,
+        copy: bool = True,
         max_restarts: int = 0,
         base_seed: int | None = None,
     ) -> None:
@@ -52,6 +56,7 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
             make_rows: Makes what steps the rows; closed with this object.
             num_constructors: How many environments it has.
             validate: False checks structure and shape of actions only.
+            copy: As in `ParallelPyEnvironment`.
             max_restarts: As in `ParallelPyEnvironment`.
             base_seed: As in `ParallelPyEnvironment`.
 
@@ -74,7 +79,7 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
         self._repair = Repair(self._rows, self._lineage, max_restarts)
         try:
             self._repair.make_missing()
-            self._lay_out(validate)
+            self._lay_out(validate, copy)
             if base_seed is not None:
                 self._repair.seed(self._own_seeds(base_seed))
         except BaseException:
@@ -126,8 +131,8 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
 
         A row whose process is gone gets a new one before; so does one that is still at
         what Ctrl-C has interrupted 3 seconds later. Blocks until all rows have
-        answered. Leaves are `[B, ...]` and the caller's own; a leaf whose size varies
-        is a list of B arrays.
+        answered. Leaves are `[B, ...]` and the caller's own, unless `copy` is False; a
+        leaf whose size varies is a list of B arrays.
 
         Raises:
             WorkerError: If an environment failed.
@@ -137,20 +142,22 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
         with self._lock:
             return self._reset()
 
-    def step(self, action: nest.Nest) -> ts.TimeStep:
+    def step(self, action: nest.Nest, out: ts.TimeStep | None = None) -> ts.TimeStep:
         """Steps every row; a row whose last step was LAST resets instead.
 
         Args:
             action: Leaves `[B, ...]`, as in `action_spec()`. Anything that numpy makes
                 an array of, cast where no value changes. The action of a row that
                 resets is ignored.
+            out: A time step of arrays `[B, ...]` to write into, which is then returned.
 
         Returns:
-            Leaves `[B, ...]`, the caller's own; a leaf whose size varies is a list of
-            B arrays. Blocks until all rows have answered.
+            Leaves `[B, ...]`, the caller's own unless `copy` is False; a leaf whose
+            size varies is a list of B arrays. Blocks until all rows have answered.
 
         Raises:
-            ValueError: If the action does not fit; no environment has moved then.
+            ValueError: If the action or `out` does not fit; no environment has moved
+                then.
             WorkerError: If an environment failed. The rows are then at different
                 steps: until `reset`, further calls are refused.
             RuntimeError: If a call has failed and there was no `reset` since.
@@ -158,7 +165,7 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
         """
         self._rows.check_open()
         with self._lock:
-            return self._step(action)
+            return self._step(action, out)
 
     def should_reset(self, current_time_step: ts.TimeStep) -> bool:
         """Returns False: every row resets by itself."""
@@ -317,16 +324,18 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
         self._repair.make_missing()
         return self._round(Command.RESET, None)
 
-    def _step(self, action: nest.Nest) -> ts.TimeStep:
+    def _step(self, action: nest.Nest, out: ts.TimeStep | None = None) -> ts.TimeStep:
         if self._has_failed:
             self._rows.check_open()  # It may have been closed meanwhile.
             raise RuntimeError(
                 "step: the last call failed or was interrupted, so the rows are at "
                 "different steps. Call reset() first."
             )
-        return self._round(Command.STEP, self._actions.write(action))
+        into = None if out is None else self._structure.writable(out, self.batch_size)
+        time_step = self._round(Command.STEP, self._actions.write(action), into)
+        return time_step if out is None else out
 
-    def _lay_out(self, validate: bool) -> None:
+    def _lay_out(self, validate: bool, copy: bool) -> None:
         """Agrees on the specs, and has arrays made for all fixed leaves."""
         descriptions = self._rows.descriptions
         self._action_spec, self._time_step_spec = agreement.agreed(descriptions)
@@ -341,19 +350,27 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
             [(num_rows, *spec.shape) for spec in (*inputs, *outputs)],
             [spec.dtype for spec in (*inputs, *outputs)],
         )
-        arrays = self._rows.attach(layout, len(inputs))
+        num_buffers = 1 if copy else _RING_SIZE
+        arrays = self._rows.attach(layout, len(inputs), num_buffers)
         self._actions = ActionWriter(
             self._action_spec, arrays[: len(inputs)], num_rows, validate=validate
         )
-        self._repair.lay_out(self._structure, arrays[len(inputs) :])
+        buffers = [
+            arrays[first : first + len(outputs)]
+            for first in range(len(inputs), len(arrays), len(outputs))
+        ]
+        self._repair.lay_out(self._structure, buffers, copy=copy)
 
     def _round(
-        self, command: Command, extras: dict[int, list[Any]] | None
+        self,
+        command: Command,
+        extras: dict[int, list[Any]] | None,
+        out: list[Any] | None = None,
     ) -> ts.TimeStep:
         # Set before, so that an interrupt, which leaves rows behind, counts as well.
         self._has_failed = True
         try:
-            leaves = self._repair.round(command, extras)
+            leaves = self._repair.round(command, extras, out)
         except BaseException as error:
             self._judge(error)
             raise

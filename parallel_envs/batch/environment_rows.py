@@ -54,6 +54,10 @@ class Command(enum.IntEnum):
     RESET = 1
     START = 2  # Of some rows: those of new environments that are to start at once.
 
+    def into(self, buffer: int) -> int:
+        """Returns the number by which a round is asked for that writes to a buffer."""
+        return self + len(Command) * buffer
+
 
 @dataclasses.dataclass(frozen=True)
 class Description:
@@ -264,12 +268,19 @@ class EnvironmentRows:
         return [Description.of(env) for env in self.environments]
 
     def attach(self, inputs: list[Array], outputs: list[Array]) -> None:
-        """Takes the rows of the arrays for the fixed leaves of actions and steps."""
+        """Takes the rows of the arrays for the fixed leaves of actions and steps.
+
+        Args:
+            inputs: Of the actions.
+            outputs: Of the time steps; several times where there is a ring of buffers.
+        """
         descriptions = [Description.of(env) for env in self.environments]
         num_rows = sum(description.num_rows for description in descriptions)
         structure = TimeStepStructure(descriptions[0].time_step_spec)
         self._actions = _Actions(descriptions[0].action_spec, inputs)
-        self._writer = RowWriter(structure, outputs, num_rows, validate=self._validate)
+        size = len(structure.fixed)
+        buffers = [outputs[n : n + size] for n in range(0, len(outputs), size)]
+        self._writer = RowWriter(structure, buffers, num_rows, validate=self._validate)
         first = 0
         for position, description in enumerate(descriptions):
             rows = slice(first, first + description.num_rows)
@@ -282,7 +293,7 @@ class EnvironmentRows:
         """Steps or resets every environment.
 
         Args:
-            command: A `Command`.
+            command: What a `Command` makes of the buffer.
             extras: For a step, for each variable leaf of the action, by position, one
                 value a row. For a start, the positions here of the environments, and
                 whether the next step is to reset each once more.
@@ -292,6 +303,8 @@ class EnvironmentRows:
             values of variable leaves; None where there is neither.
         """
         assert self._writer is not None, "a round before the arrays were attached"
+        buffer, command = divmod(command, len(Command))
+        self._writer.use(buffer)
         if command == Command.STEP:
             actions = self._actions.of(self._slots, extras)
             failures = tuple(filter(None, self._map(_Slot.step, self._slots, actions)))

@@ -87,26 +87,28 @@ class LocalRows:
                 self.descriptions.append(description)
         return ()
 
-    def attach(self, layout: ArrayLayout, num_inputs: int) -> list[Array]:
+    def attach(
+        self, layout: ArrayLayout, num_inputs: int, num_buffers: int
+    ) -> list[Array]:
         """Returns the arrays of the batch, in the memory of this process."""
         self._firsts = first_rows(self.descriptions)
-        arrays = layout.new_arrays()
+        arrays = layout.with_ring(num_inputs, num_buffers).new_arrays()
         self._rows.attach(arrays[:num_inputs], arrays[num_inputs:])
         return arrays
 
     def round(
-        self, command: Command, extras: dict[int, list[Any]] | None
+        self, command: Command, extras: dict[int, list[Any]] | None, buffer: int
     ) -> Outcome | None:
         """Steps or resets every row."""
         self.check_open()
-        report = self._rows.round(command, extras)
+        report = self._rows.round(command.into(buffer), extras)
         if report is None:
             return None
         return Outcome(report.failures, report.extras or {})
 
-    def start(self, twice: Mapping[int, bool]) -> Outcome | None:
+    def start(self, twice: Mapping[int, bool], buffer: int) -> Outcome | None:
         """Resets some new environments at once."""
-        report = self._rows.round(Command.START, list(twice.items()))
+        report = self._rows.round(Command.START.into(buffer), list(twice.items()))
         return report and Outcome(report.failures, report.extras or {})
 
     def ask(self, index: int, name: str, *arguments: Any) -> Promise:

@@ -80,7 +80,8 @@ class Repair:
         self._num_rounds = 0
         self._is_incomplete = False
         self._firsts: list[int] = []
-        self._outputs: list[Array] = []
+        self._buffers: Sequence[list[Array]] = ()
+        self._buffer = 0  # That of the last round.
         self._held: list[int] = []  # Rows that wait for others of their environment.
         self._delivered: Leaves | None = None
 
@@ -116,18 +117,21 @@ class Repair:
     def lay_out(
         self,
         structure: TimeStepStructure,
-        outputs: list[Array],
+        buffers: Sequence[list[Array]],
+        *,
+        copy: bool,
     ) -> None:
         """Takes what rounds need, and waits until every environment has its rows.
 
         Args:
             structure: The time step of one row.
-            outputs: What rounds write to: the leaves of one size.
+            buffers: What rounds write to, in turn: the leaves of one size.
+            copy: Whether what is handed out are copies.
 
         Raises:
             WorkerError: If an environment was lost that has no restart left.
         """
-        self._structure, self._outputs = structure, outputs
+        self._structure, self._buffers, self._copies = structure, buffers, copy
         self._firsts = first_rows(self._rows.descriptions)
         self._index_of = np.repeat(
             np.arange(len(self._firsts) - 1), np.diff(self._firsts)
@@ -172,28 +176,36 @@ class Repair:
 
     def let_go(self) -> None:
         """Gives up the arrays, with the memory that they lie in."""
-        self._outputs, self._delivered = [], None
+        self._buffers, self._delivered = (), None
 
-    def round(self, command: Command, extras: Extras | None) -> Leaves:
+    def round(
+        self, command: Command, extras: Extras | None, out: Leaves | None = None
+    ) -> Leaves:
         """Steps or resets every row; returns the leaves of the time step.
+
+        Args:
+            command: Which of the two.
+            extras: As in `RowServer.round`.
+            out: Arrays to write the leaves into, and to return.
 
         Raises:
             WorkerError: If an environment failed that has no restart left.
         """
         self.complete()
-        outcome = self._rows.round(command, extras)
+        self._buffer = (self._buffer + 1) % len(self._buffers)
+        outcome = self._rows.round(command, extras, self._buffer)
         held, self._held = self._held, []
         if outcome is not None and outcome.failures:
-            leaves = self._mend(command, outcome)
+            leaves = self._mend(command, outcome, out)
         else:
             self.crashed = self.lost = frozenset()
-            leaves = self._take({} if outcome is None else outcome.extras)
+            leaves = self._take({} if outcome is None else outcome.extras, out)
         self._num_rounds += 1
         if self._max_restarts:
             self._keep(command, leaves, held)
         return leaves
 
-    def _mend(self, command: Command, outcome: Outcome) -> Leaves:
+    def _mend(self, command: Command, outcome: Outcome, out: Leaves | None) -> Leaves:
         """Replaces what has failed; returns the leaves with what those rows say now."""
         # Where every process is gone nobody has sent any of them.
         empty = {n: [None] * self._firsts[-1] for n in self._structure.variable}
@@ -214,21 +226,29 @@ class Repair:
             if not starting:
                 break  # The next round resets what is new.
             self.make_missing()
-            started = self._rows.start(starting)
+            started = self._rows.start(starting, self._buffer)
             failures = () if started is None else started.failures
             for position, values in ({} if started is None else started.extras).items():
                 self._merge(extras[position], values, starting)
         first = {row for index in twice for row in self._rows_of(index)} - lost
         self.lost, self.crashed = frozenset(lost), frozenset(lost | first)
         self._held = sorted(row for row in first if twice[self._index_of[row]])
-        leaves = self._take(extras)
+        leaves = self._take(extras, out)
         for row in lost:
             self._end_episode(leaves, row)
         return leaves
 
-    def _take(self, extras: Extras) -> Leaves:
-        """Returns copies: what is in the arrays is overwritten by the next round."""
-        leaves: Leaves = [array.copy() for array in self._outputs]
+    def _take(self, extras: Extras, out: Leaves | None) -> Leaves:
+        """Returns what is to be handed out.
+
+        Views hold until as many rounds later as there are buffers.
+        """
+        outputs = self._buffers[self._buffer]
+        if out is not None:
+            for leaf, array in zip(out, outputs, strict=True):
+                leaf[...] = array
+            return list(out)
+        leaves: Leaves = [a.copy() for a in outputs] if self._copies else list(outputs)
         for position in self._structure.variable:
             leaves.insert(position, extras[position])
         return leaves

@@ -104,22 +104,37 @@ class RowServer(Protocol):
         """
         ...
 
-    def attach(self, layout: ArrayLayout, num_inputs: int) -> list[Array]:
-        """Returns the arrays of the batch, which rounds read from and write to."""
+    def attach(
+        self, layout: ArrayLayout, num_inputs: int, num_buffers: int
+    ) -> list[Array]:
+        """Returns the arrays of the batch, which rounds read from and write to.
+
+        Args:
+            layout: The inputs and, after them, the outputs.
+            num_inputs: How many are inputs.
+            num_buffers: How often the outputs are to be there, one set after another.
+        """
         ...
 
     def round(
-        self, command: Command, extras: dict[int, list[Any]] | None
+        self, command: Command, extras: dict[int, list[Any]] | None, buffer: int
     ) -> Outcome | None:
-        """Steps or resets every row, waiting for all; None where all is well."""
+        """Steps or resets every row, waiting for all; None where all is well.
+
+        Args:
+            command: Which of the two.
+            extras: For each variable leaf of the action, by position, one value a row.
+            buffer: Which set of outputs is written to.
+        """
         ...
 
-    def start(self, twice: Mapping[int, bool]) -> Outcome | None:
+    def start(self, twice: Mapping[int, bool], buffer: int) -> Outcome | None:
         """Resets some new environments at once; else the next step does it.
 
         Args:
             twice: For each constructor whose environment is to start, whether the next
                 step is to reset it once more.
+            buffer: Which set of outputs is written to.
         """
         ...
 

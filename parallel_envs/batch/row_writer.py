@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -87,6 +87,26 @@ class TimeStepStructure:
                 ) from None
             raise MisfitError(str(error)) from None
 
+    def writable(self, time_step: Any, num_rows: int) -> list[Array]:
+        """Returns the leaves of a batch of time steps that can be written into.
+
+        Raises:
+            ValueError: If a leaf is no array of its shape and dtype, or read-only, or
+                one whose size varies.
+        """
+        try:
+            leaves = self.flatten(time_step)
+        except MisfitError as error:
+            raise ValueError(f"out: {error}") from None
+        for leaf, spec, path in zip(leaves, self.specs, self.paths, strict=True):
+            shape = (num_rows, *spec.shape)
+            if not _is_writable(leaf, shape, spec.dtype):
+                raise ValueError(
+                    f"out: {path}: expected a writable array, {spec.dtype} of shape "
+                    f"{shape}, got {_described(leaf)}."
+                )
+        return leaves
+
     def pack(self, leaves: Sequence[Any], make: Callable[..., Any]) -> Any:
         """Returns `make(step_type, reward, discount, observation)` with the leaves."""
         if self._has_plain_fields:
@@ -106,7 +126,7 @@ class RowWriter:
     def __init__(
         self,
         structure: TimeStepStructure,
-        arrays: Sequence[Array],
+        buffers: Sequence[Sequence[Array]],
         num_rows: int,
         *,
         validate: bool,
@@ -115,7 +135,7 @@ class RowWriter:
 
         Args:
             structure: The time step of one row.
-            arrays: For each fixed leaf an array `[num_rows, ...]`.
+            buffers: In each for each fixed leaf an array `[num_rows, ...]`.
             num_rows: Rows served here.
             validate: Whether arrays of another dtype are refused; else they are cast.
         """
@@ -123,20 +143,17 @@ class RowWriter:
         self._extras: dict[int, list[Any]] = {
             position: [None] * num_rows for position in structure.variable
         }
-        by_position = dict(zip(structure.fixed, arrays, strict=True))
-        self._single: list[_Write] = []
-        self._batched: list[_Write] = []
-        for position, spec in enumerate(structure.specs):
-            path = structure.paths[position]
-            fit = _Fit(spec, path, validate)
-            if position in by_position:
-                array = by_position[position]
-                self._single.append(_array_writer(array, fit))
-                self._batched.append(_block_writer(array, fit))
-            else:
-                values = self._extras[position]
-                self._single.append(_value_writer(values, fit))
-                self._batched.append(_values_writer(values, fit, path))
+        self._writers = [
+            self._compose(
+                structure, dict(zip(structure.fixed, arrays, strict=True)), validate
+            )
+            for arrays in buffers
+        ]
+        self.use(0)
+
+    def use(self, buffer: int) -> None:
+        """Has what is written from now on go to one of the buffers."""
+        self._single, self._batched = self._writers[buffer]
 
     def take_extras(self) -> dict[int, list[Any]] | None:
         """Returns for each variable leaf what every row last wrote; None where none.
@@ -156,6 +173,39 @@ class RowWriter:
         leaves = self._flatten(time_step)
         for write, leaf in zip(self._batched, leaves, strict=True):
             write(rows, leaf)
+
+    def _compose(
+        self, structure: TimeStepStructure, arrays: dict[int, Array], validate: bool
+    ) -> tuple[list[_Write], list[_Write]]:
+        """Returns what writes a leaf of one row, and of several, by position."""
+        single: list[_Write] = []
+        batched: list[_Write] = []
+        for position, spec in enumerate(structure.specs):
+            path = structure.paths[position]
+            fit = _Fit(spec, path, validate)
+            if position in arrays:
+                single.append(_array_writer(arrays[position], fit))
+                batched.append(_block_writer(arrays[position], fit))
+            else:
+                values = self._extras[position]
+                single.append(_value_writer(values, fit))
+                batched.append(_values_writer(values, fit, path))
+        return single, batched
+
+
+def _is_writable(leaf: Any, shape: tuple[Any, ...], dtype: np.dtype[Any]) -> bool:
+    if not isinstance(leaf, np.ndarray):
+        return False
+    array = cast("Array", leaf)
+    return (array.shape, array.dtype) == (shape, dtype) and array.flags.writeable
+
+
+def _described(leaf: Any) -> str:
+    if not isinstance(leaf, np.ndarray):
+        return f"{leaf!r:.200}"
+    array = cast("Array", leaf)
+    kind = "" if array.flags.writeable else "read-only "
+    return f"{kind}{array.dtype} of shape {array.shape}"
 
 
 def without_mask(value: Any) -> Any:

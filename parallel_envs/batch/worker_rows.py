@@ -96,7 +96,7 @@ class WorkerRows:
         self._firsts: list[int] = []
         self._spans: list[tuple[int, int]] = []
         self._inputs: list[Array] = []
-        self._outputs: list[Array] = []
+        self._buffers: list[list[Array]] = []  # Outputs, where no memory is shared.
 
     @property
     def descriptions(self) -> list[Description]:
@@ -183,25 +183,34 @@ class WorkerRows:
             failures += self._attach()
         return tuple(failures)
 
-    def attach(self, layout: ArrayLayout, num_inputs: int) -> list[Array]:
+    def attach(
+        self, layout: ArrayLayout, num_inputs: int, num_buffers: int
+    ) -> list[Array]:
         """Returns the arrays of the batch, shared with the workers or not."""
         self._firsts = first_rows(self.descriptions)
         self._spans = [
             (self._firsts[group[0]], self._firsts[group[-1] + 1])
             for group in self._groups
         ]
-        arrays = self._pool.lay_out(
-            layout, num_inputs, self._spans, shared_memory=self._shared_memory
-        )
-        self._inputs, self._outputs = arrays[:num_inputs], arrays[num_inputs:]
+        ring = layout.with_ring(num_inputs, num_buffers)
+        if self._shared_memory:
+            return self._pool.lay_out(ring, num_inputs, self._spans)
+        # Workers need no ring: what they send is copied out of the channel.
+        self._pool.lay_out_apart(layout, num_inputs, self._spans)
+        arrays = ring.new_arrays()
+        self._inputs, outputs = arrays[:num_inputs], arrays[num_inputs:]
+        size = len(outputs) // num_buffers
+        self._buffers = [outputs[n : n + size] for n in range(0, len(outputs), size)]
         return arrays
 
     def round(
-        self, command: Command, extras: dict[int, list[Any]] | None
+        self, command: Command, extras: dict[int, list[Any]] | None, buffer: int
     ) -> Outcome | None:
         """Steps or resets every row, and waits until all are done."""
         if self._can_ring and extras is None:
-            news = self._pool.round(int(command), wait_for_all=self._wait_for_all)
+            news = self._pool.round(
+                command.into(buffer), wait_for_all=self._wait_for_all
+            )
             if news is None:
                 return None
             return self._outcome(command, news)
@@ -209,9 +218,9 @@ class WorkerRows:
         for worker, (first, end) in enumerate(self._spans):
             own = extras and {n: rows[first:end] for n, rows in extras.items()}
             values[worker] = self._own_inputs(first, end), own
-        return self._round_by_channel(command, values)
+        return self._round_by_channel(command, values, buffer)
 
-    def start(self, twice: Mapping[int, bool]) -> Outcome | None:
+    def start(self, twice: Mapping[int, bool], buffer: int) -> Outcome | None:
         """Resets some new environments at once."""
         values: dict[int, Any] = {}
         for index, is_twice in twice.items():
@@ -219,7 +228,7 @@ class WorkerRows:
             inputs = None if self._shared_memory else ()
             own = values.setdefault(worker, (inputs, []))
             own[1].append((index - self._groups[worker][0], is_twice))
-        return self._round_by_channel(Command.START, values)
+        return self._round_by_channel(Command.START, values, buffer)
 
     def ask(self, index: int, name: str, *arguments: Any) -> Promise:
         """Asks an environment; several promises may be open at a time."""
@@ -277,7 +286,7 @@ class WorkerRows:
     def close(self) -> None:
         """Closes the environments, ends the workers, frees everything."""
         self._pool.close(_GRACE_SECONDS if self._spans else _FAILED_START_SECONDS)
-        self._inputs, self._outputs = [], []
+        self._inputs, self._buffers = [], []
 
     def _start(self, workers: Sequence[int]) -> None:
         for is_last in (not self._spans, True):
@@ -348,10 +357,12 @@ class WorkerRows:
             return None
         return [array[first:end] for array in self._inputs]
 
-    def _round_by_channel(self, command: Command, values: dict[int, Any]) -> Outcome:
+    def _round_by_channel(
+        self, command: Command, values: dict[int, Any], buffer: int
+    ) -> Outcome:
         """Does a round with one message to each worker; `blocking` one at a time."""
         answers = self._pool.round_by_channel(
-            int(command),
+            command.into(buffer if self._shared_memory else 0),
             values,
             one_by_one=self._blocking,
             wait_for_all=self._wait_for_all,
@@ -365,8 +376,8 @@ class WorkerRows:
                 if report is not None:
                     news[worker] = report
                 first, end = self._spans[worker]
-                for array, value in zip(self._outputs, outputs or (), strict=False):
-                    array[first:end] = value
+                for position, value in enumerate(outputs or ()):
+                    self._buffers[buffer][position][first:end] = value
         return self._outcome(command, news)
 
     def _outcome(

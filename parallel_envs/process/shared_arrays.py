@@ -94,6 +94,13 @@ class ArrayLayout:
         """Bytes of the whole block, at least one."""
         return max(1, sum(self._sizes()))
 
+    def with_ring(self, first: int, num_buffers: int) -> ArrayLayout:
+        """Returns a layout in which the arrays from `first` on come several times."""
+        return ArrayLayout(
+            [*self.shapes[:first], *list(self.shapes[first:]) * num_buffers],
+            [*self.dtypes[:first], *list(self.dtypes[first:]) * num_buffers],
+        )
+
     def new_arrays(self) -> list[npt.NDArray[Any]]:
         """Returns the arrays in memory of this process alone.
 

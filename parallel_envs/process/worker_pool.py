@@ -205,29 +205,37 @@ class WorkerPool:
         layout: shared.ArrayLayout,
         num_inputs: int,
         rows: Sequence[tuple[int, int]],
-        *,
-        shared_memory: bool,
     ) -> list[npt.NDArray[Any]]:
-        """Returns the arrays of the batch, for workers to be attached to.
+        """Returns the arrays of the batch, which workers are to be attached to.
 
         Args:
             layout: All arrays, the inputs first.
             num_inputs: How many of them are inputs.
             rows: For each worker its first row and one past its last.
-            shared_memory: False gives each side arrays of its own; rounds are then
-                to go through the channels, which carry the values.
 
         Raises:
             MemoryError: If the machine does not have the memory.
         """
-        offset = ControlBlock.size(len(rows)) if shared_memory else None
+        offset = ControlBlock.size(len(rows))
         self._attachments = [
             Attachment(layout, num_inputs, span, offset) for span in rows
         ]
-        if offset is None:
-            return layout.new_arrays()
         self._memory.reserve(offset + layout.size)
         return layout.arrays(self._memory.map(layout.size, offset))
+
+    def lay_out_apart(
+        self,
+        layout: shared.ArrayLayout,
+        num_inputs: int,
+        rows: Sequence[tuple[int, int]],
+    ) -> None:
+        """Has each worker attach arrays of its own, of its rows only.
+
+        Rounds are then to go through the channels, which carry the values.
+        """
+        self._attachments = [
+            Attachment(layout, num_inputs, span, None) for span in rows
+        ]
 
     def attach(self, worker: int) -> int:
         """Has a worker's object take its rows; returns the number of the request."""

@@ -30,7 +30,9 @@ class Rows:
             np.zeros((3, *structure.specs[n].shape), structure.specs[n].dtype)
             for n in structure.fixed
         ]
-        self.writer = row_writer.RowWriter(structure, self.arrays, 3, validate=validate)
+        self.writer = row_writer.RowWriter(
+            structure, [self.arrays], 3, validate=validate
+        )
 
     def write(self, row: int, observation: Any) -> npt.NDArray[Any]:
         """Writes the first step of an episode, and returns the observation's row."""

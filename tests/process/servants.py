@@ -220,7 +220,11 @@ def attach(
     num_workers = len(pool.pids)
     layout = ArrayLayout([(num_workers,)] * 2, [np.dtype(np.int64)] * 2)
     rows = [(worker, worker + 1) for worker in range(num_workers)]
-    inputs, sums = pool.lay_out(layout, 1, rows, shared_memory=shared_memory)
+    if shared_memory:
+        inputs, sums = pool.lay_out(layout, 1, rows)
+    else:
+        inputs, sums = layout.new_arrays()
+        pool.lay_out_apart(layout, 1, rows)
     attach_to_rows(pool, range(num_workers))
     return inputs, sums
 

@@ -422,7 +422,7 @@ def test_an_object_that_refuses_the_arrays_is_an_error() -> None:
 
     with pool_of([Adder, Refusing]) as pool:
         layout = ArrayLayout([(2,)], [np.dtype(np.int64)])
-        pool.lay_out(layout, 1, [(0, 1), (1, 2)], shared_memory=True)
+        pool.lay_out(layout, 1, [(0, 1), (1, 2)])
         taken, refused = (pool.answer(pool.attach(worker)) for worker in range(2))
 
         assert taken is None
