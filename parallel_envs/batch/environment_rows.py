@@ -56,7 +56,10 @@ class Command(enum.IntEnum):
 
     def into(self, buffer: int) -> int:
         """Returns the number by which a round is asked for that writes to a buffer."""
-        return self + len(Command) * buffer
+        return self + _NUM_COMMANDS * buffer
+
+
+_NUM_COMMANDS = len(Command)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -303,7 +306,7 @@ class EnvironmentRows:
             values of variable leaves; None where there is neither.
         """
         assert self._writer is not None, "a round before the arrays were attached"
-        buffer, command = divmod(command, len(Command))
+        buffer, command = divmod(command, _NUM_COMMANDS)
         self._writer.use(buffer)
         if command == Command.STEP:
             actions = self._actions.of(self._slots, extras)
@@ -382,7 +385,7 @@ class _Slot:
         self.rows = rows
         self.is_batched = is_batched
         self._faults = faults
-        self._place: Any = rows if is_batched else rows.start
+        self.place: Any = rows if is_batched else rows.start
 
     def fill(
         self, env: PyEnvironment, writer: RowWriter, begin: Callable[[], None] | None
@@ -401,7 +404,7 @@ class _Slot:
         try:
             time_step = self._step(action)
             leave_if_copy()
-            self._write(self._place, time_step)
+            self._write(self.place, time_step)
         except self._faults as error:
             return self._failure("step", error)
         return None
@@ -412,7 +415,7 @@ class _Slot:
         try:
             time_step = self._reset()
             leave_if_copy()
-            self._write(self._place, time_step)
+            self._write(self.place, time_step)
         except self._faults as error:
             return self._failure("reset", error)
         self._is_new = False
@@ -434,6 +437,7 @@ class _Actions:
     def __init__(self, action_spec: nest.Nest, arrays: list[Array]) -> None:
         structure = nest.Structure(action_spec, "action")
         self._pack = structure.pack
+        self._is_bare = structure.paths == ("action",)
         self._fixed, self._variable = split_variable(structure.specs)
         self._num_leaves = len(structure.specs)
         self._arrays = arrays
@@ -448,16 +452,13 @@ class _Actions:
         for position in self._variable:
             assert extras is not None, "a variable action travels as a value"
             leaves[position] = extras[position]
+        if any(slot.is_batched for slot in slots):
+            leaves = [[leaf[slot.place] for slot in slots] for leaf in leaves]
+        if self._is_bare:
+            return list(leaves[0])
         pack = self._pack
-        return [
-            pack(
-                [
-                    leaf[slot.rows if slot.is_batched else slot.rows.start]
-                    for leaf in leaves
-                ]
-            )
-            for slot in slots
-        ]
+        rows = zip(*leaves, strict=True) if leaves else [()] * len(slots)
+        return [pack(row) for row in rows]
 
 
 def as_py_environment(value: Any) -> PyEnvironment:

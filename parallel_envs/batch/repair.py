@@ -47,6 +47,8 @@ _LONGEST_PAUSE_SECONDS = 5.0
 
 _LOSSES = (errors.WorkerDiedError, errors.WorkerTimeoutError)
 
+_NO_ROWS: frozenset[int] = frozenset()
+
 Extras = dict[int, list[Any]]
 Leaves = list[Any]
 
@@ -72,8 +74,7 @@ class Repair:
         self._rows, self._lineage = rows, lineage
         self._max_restarts = max_restarts
         self.failures: list[FailureRecord] = []
-        self.crashed: frozenset[int] = frozenset()
-        self.lost: frozenset[int] = frozenset()
+        self.crashed = self.lost = _NO_ROWS
         self._deaths: set[int] = set()  # Births of workers that are gone.
         self._num_restarts: dict[int, int] = {}
         self._in_a_row: dict[int, int] = {}
@@ -191,14 +192,15 @@ class Repair:
         Raises:
             WorkerError: If an environment failed that has no restart left.
         """
-        self.complete()
+        if self._is_incomplete:
+            self.make_missing()
         self._buffer = (self._buffer + 1) % len(self._buffers)
         outcome = self._rows.round(command, extras, self._buffer)
         held, self._held = self._held, []
         if outcome is not None and outcome.failures:
             leaves = self._mend(command, outcome, out)
         else:
-            self.crashed = self.lost = frozenset()
+            self.crashed = self.lost = _NO_ROWS
             leaves = self._take({} if outcome is None else outcome.extras, out)
         self._num_rounds += 1
         if self._max_restarts:

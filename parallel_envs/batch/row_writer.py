@@ -45,6 +45,7 @@ class TimeStepStructure:
         variable: Positions of the others, which travel as values.
         rewards: Positions of the leaves of the reward.
         discounts: Positions of the leaves of the discount.
+        is_plain: Whether each field is a single leaf.
     """
 
     def __init__(self, time_step_spec: ts.TimeStep) -> None:
@@ -63,6 +64,7 @@ class TimeStepStructure:
         self.rewards = range(1, 1 + num_rewards)
         self.discounts = range(1 + num_rewards, 1 + num_rewards + num_discounts)
         self._has_plain_fields = self.paths[:3] == list(ts.TimeStep._fields[:3])
+        self.is_plain = self.paths == list(ts.TimeStep._fields)
         self._pack_observation = self._fields[3].pack
 
     def flatten(self, time_step: Any) -> list[Any]:
@@ -143,6 +145,7 @@ class RowWriter:
         self._extras: dict[int, list[Any]] = {
             position: [None] * num_rows for position in structure.variable
         }
+        self._is_plain = structure.is_plain
         self._writers = [
             self._compose(
                 structure, dict(zip(structure.fixed, arrays, strict=True)), validate
@@ -164,6 +167,14 @@ class RowWriter:
 
     def write(self, row: int, time_step: Any) -> None:
         """Writes one time step; raises MisfitError, with the path, if it is wrong."""
+        if self._is_plain and time_step.__class__ is ts.TimeStep:
+            # The commonest case by far, and this runs for each row at each step.
+            step_type, reward, discount, observation = self._single
+            step_type(row, time_step[0])
+            reward(row, time_step[1])
+            discount(row, time_step[2])
+            observation(row, time_step[3])
+            return
         leaves = self._flatten(time_step)
         for write, leaf in zip(self._single, leaves, strict=True):
             write(row, leaf)

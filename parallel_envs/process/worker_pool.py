@@ -260,11 +260,11 @@ class WorkerPool:
         """
         self.settle()
         assert self._bells is not None, "there is no bell: use round_by_channel"
-        num_living = len(self._factories) - len(self._processes.dead)
-        if not num_living or (num_living < len(self._factories) and not wait_for_all):
+        size, num_dead = len(self._factories), len(self._processes.dead)
+        if num_dead and (num_dead == size or not wait_for_all):
             return {}
         self._is_dirty = True
-        is_well = self._bells.run(command, num_living, wait_for_all=wait_for_all)
+        is_well = self._bells.run(command, size - num_dead, wait_for_all=wait_for_all)
         self._is_dirty = not is_well
         if wait_for_all:
             self.settle()
