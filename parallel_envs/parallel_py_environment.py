@@ -6,8 +6,9 @@ import functools
 import importlib.util
 import math
 import operator
+import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,7 @@ class ParallelPyEnvironment(EnvironmentBatch):
         step_timeout: float | None = None,
         max_restarts: int = 0,
         base_seed: int | None = None,
+        affinity: str | Sequence[int | Collection[int]] | None = None,
         validate: bool = True,
     ) -> None:
         """Makes the environments, each in its worker, and waits until all are there.
@@ -99,6 +101,10 @@ class ParallelPyEnvironment(EnvironmentBatch):
                 no `seed` that is no error. The global generators of `random` and
                 `numpy.random` in a worker are seeded from it, too, before each
                 constructor runs; those of this process never are.
+            affinity: The cores that workers run on: a list with a core, or several, for
+                the first worker, the second and so on, in turn if there are more
+                workers. "auto" gives each one core of those that this process may use,
+                in turn. None leaves it to the system.
             validate: False checks only structure and shape of actions, and casts what
                 environments return.
 
@@ -124,6 +130,7 @@ class ParallelPyEnvironment(EnvironmentBatch):
         modules = _checked_preload(preload, context, workers)
         start_limit = _checked_timeout("start_timeout", start_timeout, workers)
         step_limit = _checked_timeout("step_timeout", step_timeout, workers)
+        cores = _checked_affinity(affinity, workers)
         restarts = _checked_integer("max_restarts", max_restarts)
         seed = None if base_seed is None else _checked_integer("base_seed", base_seed)
 
@@ -135,6 +142,7 @@ class ParallelPyEnvironment(EnvironmentBatch):
                 num_workers=workers,
                 context=context or "forkserver",
                 preload=modules,
+                affinity=cores,
                 start_serially=start_serially,
                 blocking=blocking,
                 shared_memory=shared_memory,
@@ -285,6 +293,39 @@ def _check_context(context: Any, num_workers: int) -> None:
                 'context: expected None or "spawn", got "fork", which needs Linux.'
             )
         refuse_other_threads()
+
+
+def _checked_affinity(affinity: Any, num_workers: int) -> list[frozenset[int]]:
+    if affinity is None:
+        return []
+    if num_workers == 0:
+        raise ValueError(
+            "affinity: expected None, since num_workers=0 starts no process, got "
+            f"{affinity!r}."
+        )
+    if not hasattr(os, "sched_setaffinity"):
+        raise ValueError(
+            f"affinity: expected None, since {sys.platform} cannot tell a process on "
+            f"which cores to run, got {affinity!r}."
+        )
+    usable = sorted(os.sched_getaffinity(0))
+    entries = usable if isinstance(affinity, str) and affinity == "auto" else affinity
+    if isinstance(entries, str) or not hasattr(entries, "__len__") or not len(entries):
+        raise TypeError(
+            f'affinity: expected None, "auto" or a list of cores, got {affinity!r}.'
+        )
+    return [_checked_cores(entry, usable) for entry in entries]
+
+
+def _checked_cores(entry: Any, usable: Sequence[int]) -> frozenset[int]:
+    cores = list(entry) if hasattr(entry, "__len__") else [entry]
+    found = {_checked_integer("affinity", core, "cores, each ") for core in cores}
+    if not found or not found.issubset(usable):
+        raise ValueError(
+            f"affinity: expected cores that this process may use, {list(usable)}, got "
+            f"{entry!r}."
+        )
+    return frozenset(found)
 
 
 def _checked_preload(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from parallel_envs import errors
@@ -48,6 +48,7 @@ class WorkerRows:
         num_workers: int,
         context: str,
         preload: Sequence[str],
+        affinity: Sequence[Collection[int]],
         start_serially: bool,
         blocking: bool,
         shared_memory: bool,
@@ -83,6 +84,7 @@ class WorkerRows:
             factories if context == "fork" else [_pickled(f) for f in factories],
             context=context,
             preload=preload,
+            affinity=affinity,
             start_timeout=start_timeout,
             timeout=step_timeout,
         )

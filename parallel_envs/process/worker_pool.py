@@ -16,7 +16,7 @@ import errno
 import os
 import resource
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy.typing as npt
@@ -55,6 +55,7 @@ class WorkerPool:
         *,
         context: str = "forkserver",
         preload: Sequence[str] = (),
+        affinity: Sequence[Collection[int]] = (),
         start_timeout: float | None = None,
         timeout: float | None = None,
     ) -> None:
@@ -65,6 +66,8 @@ class WorkerPool:
                 callables themselves.
             context: "forkserver", "spawn" or "fork".
             preload: Modules that the nursery imports before it forks.
+            affinity: The cores that workers may run on: the first entry for the first
+                worker, and so on in turn. Empty for those of this process.
             start_timeout: Seconds that a worker may take to make a part of its object.
             timeout: Seconds that it may take for a part of its object in a round, and
                 for anything else. A worker that takes longer is killed.
@@ -75,6 +78,7 @@ class WorkerPool:
         self._factories = factories
         self._start_timeout = start_timeout = _limit(start_timeout)
         self._timeout = timeout = _limit(timeout)
+        self._affinity = affinity
         self._is_dirty = self._is_closed = False
         self._attachments: list[Attachment] = []
         self._former_pids: dict[int, int] = {}
@@ -185,6 +189,7 @@ class WorkerPool:
             self._control.forget(worker)
         try:
             self._processes.start(workers, self._start_timeout)
+            self._place(workers)
         except BaseException:
             self.kill(workers)
             raise
@@ -451,6 +456,13 @@ class WorkerPool:
         self._bells = None
         self._errands.close()
         del self._control, self._deadlines  # What is mapped holds a descriptor.
+
+    def _place(self, workers: Sequence[int]) -> None:
+        """Has workers, which have not made anything yet, run on their cores."""
+        for worker in workers if self._affinity else ():
+            cores = self._affinity[worker % len(self._affinity)]
+            with contextlib.suppress(ProcessLookupError):  # Its death is told anyway.
+                os.sched_setaffinity(self.pids[worker], cores)
 
     def _inherited(self, worker: int) -> ServantFactory:
         factory = self._factories[worker]
