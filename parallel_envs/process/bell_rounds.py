@@ -6,8 +6,9 @@ import time
 
 from parallel_envs.process import doorbell
 from parallel_envs.process.control_block import ControlBlock
-from parallel_envs.process.deadlines import Deadlines, Errand, Processes
+from parallel_envs.process.deadlines import Deadlines, Errand
 from parallel_envs.process.errands import GATHER_SECONDS, has_failed, unpickled
+from parallel_envs.process.processes import Processes
 from parallel_envs.process.remote_error import RemoteError
 from parallel_envs.process.watch import Watch
 from parallel_envs.process.worker import Report

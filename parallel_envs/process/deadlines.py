@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from parallel_envs.process.control_block import ControlBlock
 from parallel_envs.process.crash_notes import CrashNotes
+from parallel_envs.process.processes import Processes
 from parallel_envs.process.watch import Watch
-from parallel_envs.process.worker_handle import WorkerHandle
 
 
 class Errand(NamedTuple):
@@ -26,16 +26,6 @@ class Errand(NamedTuple):
     asked_at: float
     limit: float | None
     name: str = ""
-
-
-class Processes(Protocol):
-    """The processes of a pool, as far as deadlines are concerned with them."""
-
-    workers: list[WorkerHandle]
-
-    def kill(self, indices: Sequence[int]) -> None:
-        """Ends workers, and waits until they are gone."""
-        ...
 
 
 class Deadlines:

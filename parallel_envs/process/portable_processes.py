@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from parallel_envs.process import channel, interpreter, standard_streams, worker
+from parallel_envs.process.processes import Processes
 from parallel_envs.process.surroundings import Surroundings
 from parallel_envs.process.watch import PortableWatch
 from parallel_envs.process.worker import Station
@@ -20,13 +21,10 @@ from parallel_envs.process.worker_handle import WorkerHandle
 
 _POLL_SECONDS = 0.01
 _END_SECONDS = 1.0  # What a worker may take to end once it has closed its channel.
-_KILL_SECONDS = 2.0
 
 
-class PortableProcesses:
-    """Starts workers as children, and watches over them; see `WorkerProcesses`."""
-
-    nursery_pid: int | None = None
+class PortableProcesses(Processes):
+    """Starts workers as children, and watches over them."""
 
     def __init__(
         self,
@@ -35,7 +33,7 @@ class PortableProcesses:
         read: Callable[[WorkerHandle], None],
     ) -> None:
         """Makes no process yet; the arguments are those of `WorkerProcesses`."""
-        self.workers: list[WorkerHandle] = []
+        super().__init__()
         self._children: dict[int, subprocess.Popen[bytes]] = {}  # By place.
         self._watch = watch
         self._station = station
@@ -43,9 +41,8 @@ class PortableProcesses:
         watch.idle = self._look_for_deaths
 
     @property
-    def dead(self) -> list[int]:
-        """The places whose worker is gone."""
-        return [worker.index for worker in self.workers if worker.is_dead]
+    def nursery_pid(self) -> None:
+        """None: workers are children of this very process."""
 
     def start(self, indices: Sequence[int], timeout: float | None = None) -> None:
         """Starts a worker in each place; there is nothing to wait for."""
@@ -65,27 +62,11 @@ class PortableProcesses:
         """Returns how a dead worker ended."""
         return self.workers[index].exitcode
 
-    def kill(self, indices: Sequence[int]) -> None:
-        """Ends workers, and waits until they are gone."""
-        for index in indices:
-            self.workers[index].kill()
-        self._await_deaths(indices, time.monotonic() + _KILL_SECONDS)
-
     def remove(self, index: int) -> None:
         """Frees what is left of a dead worker."""
         handle = self.workers[index]
         self._watch.remove(handle.channel.fileno())
         handle.free()
-
-    def end(self, deadline: float) -> None:
-        """Waits until `deadline` for workers to end, then ends them."""
-        everyone = range(len(self.workers))
-        try:
-            self._await_deaths(everyone, deadline)
-        finally:  # Ctrl-C ends the wait, and nothing else.
-            self.kill(everyone)
-            for index in everyone:
-                self.remove(index)
 
     def _execute(
         self, index: int, descriptor: int, surroundings: Surroundings
@@ -135,10 +116,6 @@ class PortableProcesses:
         handle.is_dead = True
 
     def _await_deaths(self, indices: Sequence[int], deadline: float) -> None:
-        """Waits for those of the workers that are alive, but not for ever.
-
-        What they still say is read and dropped: a full channel would hold them.
-        """
         # One that Ctrl-C kept from being started has no child.
         alive = [self.workers[index] for index in indices if index in self._children]
         while alive := [handle for handle in alive if not handle.is_dead]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from parallel_envs.process import channel, nursery_handle
 from parallel_envs.process.nursery import Inherited
+from parallel_envs.process.processes import Processes
 from parallel_envs.process.surroundings import Surroundings
 from parallel_envs.process.watch import Watch, is_readable
 from parallel_envs.process.worker import Station
@@ -19,7 +20,6 @@ from parallel_envs.process.worker_handle import WorkerHandle
 
 _BIRTH_SECONDS = 10.0  # How long a nursery that is ready may take to fork.
 _EXITCODE_SECONDS = 1.0  # How long the nursery may take to tell how a worker ended.
-_KILL_SECONDS = 2.0
 
 
 class NurseryError(Exception):
@@ -37,12 +37,8 @@ class NurseryError(Exception):
         self.is_refusal, self.is_late = is_refusal, is_late
 
 
-class WorkerProcesses:
-    """Starts workers through a nursery, and watches over both.
-
-    Attributes:
-        workers: One handle for each place; a dead worker's stays until it is replaced.
-    """
+class WorkerProcesses(Processes):
+    """Starts workers through a nursery, and watches over both."""
 
     def __init__(
         self,
@@ -64,7 +60,7 @@ class WorkerProcesses:
             preload: Modules that the nursery imports.
             inherited: For "fork": gives each worker's factory.
         """
-        self.workers: list[WorkerHandle] = []
+        super().__init__()
         self._watch = watch
         self._station = station
         self._read = read
@@ -77,11 +73,6 @@ class WorkerProcesses:
         self._births: dict[int, WorkerHandle] = {}
         self._untold: set[WorkerHandle] = set()  # The nursery has not told how it died.
         self._last_birth = 0
-
-    @property
-    def dead(self) -> list[int]:
-        """The places whose worker is gone."""
-        return [worker.index for worker in self.workers if worker.is_dead]
 
     @property
     def nursery_pid(self) -> int | None:
@@ -144,10 +135,9 @@ class WorkerProcesses:
     def kill(self, indices: Sequence[int]) -> None:
         """Ends workers, and waits until they are gone."""
         for index in indices:
-            self.workers[index].kill()
             # One that was asked for and not born has nothing that tells its death.
             self.workers[index].is_dead |= self.workers[index].pidfd is None
-        self._await_deaths(indices, time.monotonic() + _KILL_SECONDS)
+        super().kill(indices)
 
     def remove(self, index: int) -> None:
         """Frees what is left of a dead worker."""
@@ -159,13 +149,9 @@ class WorkerProcesses:
 
     def end(self, deadline: float) -> None:
         """Waits until `deadline` for workers to end, then ends them and the nursery."""
-        everyone = range(len(self.workers))
         try:
-            self._await_deaths(everyone, deadline)
-        finally:  # Ctrl-C ends the wait, and nothing else.
-            self.kill(everyone)
-            for index in everyone:
-                self.remove(index)
+            super().end(deadline)
+        finally:
             if self._nursery is not None:
                 self._nursery.end()
 
@@ -270,10 +256,6 @@ class WorkerProcesses:
         lost.end()
 
     def _await_deaths(self, indices: Sequence[int], deadline: float) -> None:
-        """Waits for those of the workers that are alive, but not for ever.
-
-        What they still say is read and dropped: a full channel would hold them.
-        """
         poller = select.poll()
         waiting: dict[int, WorkerHandle] = {}
         for worker in [self.workers[index] for index in indices]:
