@@ -47,6 +47,7 @@ class ParallelPyEnvironment(EnvironmentBatch):
         step_timeout: float | None = None,
         max_restarts: int = 0,
         base_seed: int | None = None,
+        max_concurrency: int | None = None,
         affinity: str | Sequence[int | Collection[int]] | None = None,
         validate: bool = True,
     ) -> None:
@@ -91,6 +92,8 @@ class ParallelPyEnvironment(EnvironmentBatch):
                 no `seed` that is no error. The global generators of `random` and
                 `numpy.random` in a worker are seeded from it, too, before each
                 constructor runs; those of this process never are.
+            max_concurrency: How many environments step or reset at a time; None for as
+                many as there are workers. Those that wait begin as others are done.
             affinity: The cores that workers run on: a list with a core, or several, for
                 the first worker, the second and so on, in turn if there are more
                 workers. "auto" gives each one core of those that this process may use,
@@ -120,6 +123,7 @@ class ParallelPyEnvironment(EnvironmentBatch):
         modules = arguments.checked_preload(preload, context, workers)
         start_limit = arguments.checked_timeout("start_timeout", start_timeout, workers)
         step_limit = arguments.checked_timeout("step_timeout", step_timeout, workers)
+        concurrency = arguments.checked_concurrency(max_concurrency)
         cores = arguments.checked_affinity(affinity, workers)
         restarts = arguments.checked_integer("max_restarts", max_restarts)
         seed = (
@@ -138,7 +142,7 @@ class ParallelPyEnvironment(EnvironmentBatch):
                 preload=modules,
                 affinity=cores,
                 start_serially=start_serially,
-                blocking=blocking,
+                max_concurrency=1 if blocking else concurrency,
                 shared_memory=shared_memory,
                 validate=validate,
                 start_timeout=start_limit,

@@ -122,6 +122,16 @@ def check_context(context: Any, num_workers: int) -> None:
         refuse_other_threads()
 
 
+def checked_concurrency(max_concurrency: Any) -> int | None:
+    """Returns how many environments may step at a time; None for all."""
+    if max_concurrency is None:
+        return None
+    number = checked_integer("max_concurrency", max_concurrency, "None or ")
+    if number == 0:
+        raise ValueError("max_concurrency: expected None or at least 1, got 0.")
+    return number
+
+
 def checked_affinity(affinity: Any, num_workers: int) -> list[frozenset[int]]:
     """Returns the cores of the first worker, the second and so on; empty for any."""
     if affinity is None:

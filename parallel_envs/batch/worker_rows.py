@@ -50,7 +50,7 @@ class WorkerRows:
         preload: Sequence[str],
         affinity: Sequence[Collection[int]],
         start_serially: bool,
-        blocking: bool,
+        max_concurrency: int | None,
         shared_memory: bool,
         validate: bool,
         start_timeout: float | None,
@@ -68,7 +68,7 @@ class WorkerRows:
         """
         self._groups = _spread(len(constructors), num_workers)
         self._worker_of = [w for w, group in enumerate(self._groups) for _ in group]
-        self._is_serial, self._blocking = start_serially, blocking
+        self._is_serial, self._max_concurrency = start_serially, max_concurrency
         self._start_timeout = start_timeout
         self._shared_memory, self._wait_for_all = shared_memory, wait_for_all
         factories = [
@@ -88,7 +88,8 @@ class WorkerRows:
             start_timeout=start_timeout,
             timeout=step_timeout,
         )
-        self._can_ring = self._pool.has_bell and shared_memory and not blocking
+        is_limited = max_concurrency is not None and max_concurrency < num_workers
+        self._can_ring = self._pool.has_bell and shared_memory and not is_limited
         self._told: list[Description | None] = [None] * len(constructors)
         self._present: set[int] = set()
         self._idle: set[int] = set()  # Workers that were not asked to make an object.
@@ -362,11 +363,11 @@ class WorkerRows:
     def _round_by_channel(
         self, command: Command, values: dict[int, Any], buffer: int
     ) -> Outcome:
-        """Does a round with one message to each worker; `blocking` one at a time."""
+        """Does a round with one message to each worker."""
         answers = self._pool.round_by_channel(
             command.into(buffer if self._shared_memory else 0),
             values,
-            one_by_one=self._blocking,
+            max_concurrency=self._max_concurrency,
             wait_for_all=self._wait_for_all,
         )
         news: dict[int, Report | RemoteError] = {}

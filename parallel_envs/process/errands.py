@@ -135,6 +135,24 @@ class Errands:
             for number in waiting:
                 self.forget(number)
 
+    def some(
+        self, numbers: Sequence[int], until: float | None = None
+    ) -> dict[int, Any]:
+        """Returns the answers to requests that are there, waiting for one at least.
+
+        Args:
+            numbers: What was asked.
+            until: When to return in any case, by `time.monotonic`.
+
+        Raises:
+            ClosedError: If the pool gets closed meanwhile.
+        """
+        while True:
+            answers = {n: self._take(n) for n in numbers if self._is_settled(n)}
+            if answers or (until is not None and until <= time.monotonic()):
+                return answers
+            self._deadlines.wait(lambda: self._unfinished(numbers), until)
+
     def forget(self, number: int) -> None:
         """Drops a request whose answer nobody wants any more."""
         self._open.pop(number, None)

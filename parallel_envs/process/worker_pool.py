@@ -11,6 +11,7 @@ came before is done; then the bells are drained.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import errno
 import os
@@ -281,7 +282,7 @@ class WorkerPool:
         command: int,
         values: Mapping[int, tuple[Sequence[npt.NDArray[Any]] | None, Any]],
         *,
-        one_by_one: bool = False,
+        max_concurrency: int | None = None,
         wait_for_all: bool = False,
     ) -> dict[int, Any]:
         """Has workers do one round each, with a message to each of them.
@@ -290,7 +291,7 @@ class WorkerPool:
             command: As in `round`.
             values: For each worker the values of its inputs, None where they are in
                 shared memory, and those that fit into no array.
-            one_by_one: Whether a worker begins only when the one before is done.
+            max_concurrency: How many workers are at it at a time; None for all.
             wait_for_all: As in `round`.
 
         Returns:
@@ -300,22 +301,26 @@ class WorkerPool:
         self.settle()
         self._is_dirty = True
         answers: dict[int, Any] = {}
-        groups = [[worker] for worker in values] if one_by_one else [list(values)]
+        size = max_concurrency or len(values)
+        workers = collections.deque(values)
+        asked: dict[int, int] = {}  # number of the request: worker
         until: float | None = None
-        for group in groups:
-            if until is not None and until <= time.monotonic():
-                break
-            asked = {
-                self._ask(w, "round", command, *values[w], limit=self._timeout): w
-                for w in group
-            }
-            gathered = self._errands.gather(
-                list(asked), wait_for_all=wait_for_all, until=until
-            )
-            answers.update({asked[n]: answer for n, answer in gathered.items()})
-            has_failed_now = not wait_for_all and any(map(has_failed, answers.values()))
-            if has_failed_now and until is None:
-                until = time.monotonic() + GATHER_SECONDS
+        try:
+            while (workers or asked) and (until is None or time.monotonic() < until):
+                while workers and len(asked) < size:
+                    worker = workers.popleft()
+                    own = values[worker]
+                    number = self._ask(
+                        worker, "round", command, *own, limit=self._timeout
+                    )
+                    asked[number] = worker
+                for number, answer in self._errands.some(list(asked), until).items():
+                    answers[asked.pop(number)] = answer
+                    if until is None and not wait_for_all and has_failed(answer):
+                        until = time.monotonic() + GATHER_SECONDS
+        finally:
+            for number in asked:
+                self._errands.forget(number)
         self._is_dirty = len(answers) < len(values) or bool(self.dead)
         return answers
 

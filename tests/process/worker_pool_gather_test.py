@@ -105,7 +105,7 @@ def test_one_by_one_those_that_come_within_50_ms_are_asked_as_well() -> None:
     with running(3) as (pool, inputs, sums):
         inputs[:] = servants.FAIL, servants.FAIL, 1
 
-        answers = pool.round_by_channel(0, everyone(pool), one_by_one=True)
+        answers = pool.round_by_channel(0, everyone(pool), max_concurrency=1)
 
         assert sorted(answers) == [0, 1, 2]
         assert sums.tolist() == [0, 0, 1]
@@ -117,7 +117,7 @@ def test_one_by_one_a_slow_one_is_not_waited_for_after_a_failure(gate: Gate) -> 
         inputs[:] = servants.FAIL, servants.WAIT, 1
 
         start = time.monotonic()
-        answers = pool.round_by_channel(0, everyone(pool), one_by_one=True)
+        answers = pool.round_by_channel(0, everyone(pool), max_concurrency=1)
         duration = time.monotonic() - start
 
         assert list(answers) == [0]
@@ -125,7 +125,7 @@ def test_one_by_one_a_slow_one_is_not_waited_for_after_a_failure(gate: Gate) -> 
         assert sums.tolist() == [0, 0, 0]
         gate.open()
         inputs[:] = 1
-        assert len(pool.round_by_channel(0, everyone(pool), one_by_one=True)) == 3
+        assert len(pool.round_by_channel(0, everyone(pool), max_concurrency=1)) == 3
         assert sums.tolist() == [1, 1, 1]
 
 

@@ -402,7 +402,9 @@ def test_rounds_one_by_one_begin_when_the_one_before_is_done(
 
     with running([Logging] * 4) as (pool, _, _):
         for _ in range(5):
-            pool.round_by_channel(0, {w: (None, w) for w in range(4)}, one_by_one=True)
+            pool.round_by_channel(
+                0, {w: (None, w) for w in range(4)}, max_concurrency=1
+            )
 
     lines = [f"{what} {n}" for n in range(4) for what in ("begin", "end")]
     assert (tmp_path / "log").read_text().splitlines() == lines * 5
