@@ -35,7 +35,7 @@ from tests.process.servants import (
 
 LIMIT = 0.4
 START_LIMIT = 2.0  # Of which an interpreter takes its part.
-SOON = 1.0
+SOON = 3.0  # On a busy machine.
 MEGABYTES_5 = 5_000_000
 
 
