@@ -432,7 +432,7 @@ class Misbehaving(Env):
         if self.index == 0:
             raise ValueError("in close")
         if self.index == 1:
-            print("printed in close")
+            print("printed in close", flush=True)
         if self.index == 2:
             threading.Event().wait()
         if self.index == 3:

@@ -149,9 +149,8 @@ def test_a_worker_that_hangs_while_it_takes_its_rows_is_killed() -> None:
 @either_way
 def test_sending_to_a_worker_that_does_not_read_ends_at_the_limit() -> None:
     with pool_of(2, timeout=LIMIT) as pool:
-        first = pool.ask(0, "call", hang)
-
         with taking(LIMIT / 2, LIMIT + SOON):
+            first = pool.ask(0, "call", hang)
             second = pool.ask(0, "echo", bytes(MEGABYTES_5))
 
         assert is_late(pool.answer(first), 0)
