@@ -26,6 +26,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--drill-steps",
         type=int,
-        default=1000,
+        default=750,
         help="steps of batches in tests/fault_drill; 10000 is a long drill",
     )

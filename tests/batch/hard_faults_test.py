@@ -323,9 +323,16 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize(
-    "options", [{}, {"step_timeout": 60.0}, {"blocking": True}, {"max_restarts": 1}]
+    ("options", "call"),
+    [
+        ({}, "step"),
+        ({}, "call"),
+        ({}, "handle"),
+        ({"step_timeout": 60.0}, "handle"),
+        ({"blocking": True}, "step"),
+        ({"max_restarts": 1}, "step"),
+    ],
 )
 def test_a_signal_handler_may_close_what_is_waited_for(
     options: dict[str, Any], call: str

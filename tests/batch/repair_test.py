@@ -28,9 +28,7 @@ PROCESSES: dict[str, dict[str, Any]] = {
     "two workers": {"num_workers": 2},
     "sockets": {"shared_memory": False, "num_workers": 2},
     "blocking": {"blocking": True},
-    "blocking sockets": {"blocking": True, "shared_memory": False},
     "spawn": {"context": "spawn"},
-    "fork": {"context": "fork"},
     "portable": {"num_workers": 2},
 }
 EVERYWHERE = {**PROCESSES, "no workers": {"num_workers": 0}}

@@ -30,7 +30,7 @@ class Placed(environments.Counting):
         return self.made_on
 
 
-@pytest.fixture(params=["forkserver", "spawn", "fork", "portable"])
+@pytest.fixture(params=["spawn", "fork", "portable"])
 def options(request: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     if request.param == "portable":
         monkeypatch.setenv(facilities.VARIABLE, "1")
@@ -51,11 +51,16 @@ def options(request: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     ids=repr,
 )
 def test_workers_run_where_they_are_told(
-    options: dict[str, Any], affinity: Any, expected: list[set[int]]
+    affinity: Any, expected: list[set[int]]
 ) -> None:
-    with pe.ParallelPyEnvironment([Placed] * 3, affinity=affinity, **options) as env:
+    with pe.ParallelPyEnvironment([Placed] * 3, affinity=affinity) as env:
         assert env.call("cores") == expected
     assert os.sched_getaffinity(0) == set(USABLE)
+
+
+def test_they_do_so_however_they_start(options: dict[str, Any]) -> None:
+    with pe.ParallelPyEnvironment([Placed] * 2, affinity=[LAST], **options) as env:
+        assert env.call("cores") == [{LAST}] * 2
 
 
 def test_the_environments_of_a_worker_share_its_cores() -> None:

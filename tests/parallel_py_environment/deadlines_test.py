@@ -27,10 +27,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "one worker": {"num_workers": 1},
     "sockets": {"shared_memory": False},
     "blocking": {"blocking": True},
-    "blocking sockets": {"blocking": True, "shared_memory": False},
     "spawn": {"context": "spawn"},
     "portable": {},
-    "portable, one worker": {"num_workers": 1},
 }
 
 
@@ -341,8 +339,10 @@ def has_ctrl_c() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("has_ctrl_c")
-@pytest.mark.parametrize("max_restarts", [0, 1])
-@pytest.mark.parametrize("how", ["a worker each", "one worker", "blocking", "portable"])
+@pytest.mark.parametrize(
+    ("how", "max_restarts"),
+    [("a worker each", 0), ("one worker", 1), ("blocking", 0), ("portable", 1)],
+)
 def test_reset_replaces_what_goes_on_hanging_after_ctrl_c(
     how: str, max_restarts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
