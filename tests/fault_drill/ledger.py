@@ -96,8 +96,8 @@ class Ledger:
         for record in records:
             index = record.index
             position = index if of_start else self._position_of(index)
-            is_charged = record.is_repaired and record.doing != "close"
-            self._num_restarts[position] += is_charged
+            is_charged = record.is_repaired and record.doing != "close" and max_restarts
+            self._num_restarts[position] += bool(is_charged)
             used = self._num_restarts[position]
             if record.num_restarts != used or used > max_restarts:
                 raise LedgerError(f"{used} restarts of {max_restarts}, told {record}.")
