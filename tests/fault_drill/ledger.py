@@ -96,8 +96,10 @@ class Ledger:
         for record in records:
             index = record.index
             position = index if of_start else self._position_of(index)
-            is_charged = record.is_repaired and record.doing != "close" and max_restarts
-            self._num_restarts[position] += bool(is_charged)
+            # Without restarts a loss between two calls is told, and charged to nobody.
+            is_told_only = not (max_restarts or record.num_restarts)
+            if record.is_repaired and record.doing != "close" and not is_told_only:
+                self._num_restarts[position] += 1
             used = self._num_restarts[position]
             if record.num_restarts != used or used > max_restarts:
                 raise LedgerError(f"{used} restarts of {max_restarts}, told {record}.")
