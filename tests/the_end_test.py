@@ -403,14 +403,13 @@ def test_ctrl_c_is_told_once_and_leaves_nothing_whatever_it_interrupts(
     body = INTERRUPTED[when]
 
     with contextlib.ExitStack() as stack:
-        programs = {
-            mode: stack.enter_context(running(body, mode, tmp_path / mode))
-            for mode in MODES
-        }
-        for program in programs.values():
+        programs: dict[str, Program] = {}
+        for mode in MODES:  # One by one: what is interrupted does not take for ever.
+            program = stack.enter_context(running(body, mode, tmp_path / mode))
             program.wait_until_ready()
             program.wait_for_mark("entered")
             program.kill_group(signal.SIGINT)
+            programs[mode] = program
         found = {
             mode: (
                 program.process.wait(),
