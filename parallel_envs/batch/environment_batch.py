@@ -20,7 +20,11 @@ from parallel_envs.batch.failure_record import FailureRecord
 from parallel_envs.batch.lineage import Lineage
 from parallel_envs.batch.repair import Repair
 from parallel_envs.batch.row_server import INTERRUPTED, RowServer, first_rows
-from parallel_envs.batch.row_writer import TimeStepStructure, split_variable
+from parallel_envs.batch.row_writer import (
+    TimeStepStructure,
+    buffers_of,
+    split_variable,
+)
 from parallel_envs.process.shared_arrays import ArrayLayout
 from parallel_envs.py_environment import PyEnvironment
 from parallel_envs.specs import nest
@@ -355,10 +359,7 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
         self._actions = ActionWriter(
             self._action_spec, arrays[: len(inputs)], num_rows, validate=validate
         )
-        buffers = [
-            arrays[first : first + len(outputs)]
-            for first in range(len(inputs), len(arrays), len(outputs))
-        ]
+        buffers = buffers_of(arrays[len(inputs) :], len(outputs))
         self._repair.lay_out(self._structure, buffers, copy=copy)
 
     def _round(

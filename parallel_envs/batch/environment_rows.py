@@ -25,6 +25,7 @@ from parallel_envs.batch.row_writer import (
     MisfitError,
     RowWriter,
     TimeStepStructure,
+    buffers_of,
     split_variable,
 )
 from parallel_envs.process import pickling
@@ -280,9 +281,7 @@ class EnvironmentRows:
         descriptions = [Description.of(env) for env in self.environments]
         num_rows = sum(description.num_rows for description in descriptions)
         structure = TimeStepStructure(descriptions[0].time_step_spec)
-        self._actions = _Actions(descriptions[0].action_spec, inputs)
-        size = len(structure.fixed)
-        buffers = [outputs[n : n + size] for n in range(0, len(outputs), size)]
+        buffers = buffers_of(outputs, len(structure.fixed))
         self._writer = RowWriter(structure, buffers, num_rows, validate=self._validate)
         first = 0
         for position, description in enumerate(descriptions):
@@ -291,6 +290,7 @@ class EnvironmentRows:
             self._slots.append(_Slot(rows, is_batched, self._faults))
             self._fill(position)
             first = rows.stop
+        self._actions = _Actions(descriptions[0].action_spec, inputs, self._slots)
 
     def round(self, command: int, extras: Any = None) -> Report | None:
         """Steps or resets every environment.
@@ -309,7 +309,7 @@ class EnvironmentRows:
         buffer, command = divmod(command, _NUM_COMMANDS)
         self._writer.use(buffer)
         if command == Command.STEP:
-            actions = self._actions.of(self._slots, extras)
+            actions = self._actions.of(extras)
             failures = tuple(filter(None, self._map(_Slot.step, self._slots, actions)))
         elif command == Command.RESET:
             failures = tuple(filter(None, self._map(_Slot.reset, self._slots)))
@@ -434,17 +434,21 @@ class _Slot:
 class _Actions:
     """Takes a batch of actions apart into one action for each environment."""
 
-    def __init__(self, action_spec: nest.Nest, arrays: list[Array]) -> None:
+    def __init__(
+        self, action_spec: nest.Nest, arrays: list[Array], slots: Sequence[_Slot]
+    ) -> None:
         structure = nest.Structure(action_spec, "action")
         self._pack = structure.pack
         self._is_bare = structure.paths == ("action",)
         self._fixed, self._variable = split_variable(structure.specs)
         self._num_leaves = len(structure.specs)
         self._arrays = arrays
+        self._num_slots = len(slots)
+        # Where each slot is a row, leaves fall apart into rows by themselves.
+        has_blocks = any(slot.is_batched for slot in slots)
+        self._places = [slot.place for slot in slots] if has_blocks else None
 
-    def of(
-        self, slots: Sequence[_Slot], extras: dict[int, list[Any]] | None
-    ) -> list[nest.Nest]:
+    def of(self, extras: dict[int, list[Any]] | None) -> list[nest.Nest]:
         """Returns the actions: numpy scalars, or copies that environments may keep."""
         leaves: list[Any] = [None] * self._num_leaves
         for position, array in zip(self._fixed, self._arrays, strict=True):
@@ -452,12 +456,12 @@ class _Actions:
         for position in self._variable:
             assert extras is not None, "a variable action travels as a value"
             leaves[position] = extras[position]
-        if any(slot.is_batched for slot in slots):
-            leaves = [[leaf[slot.place] for slot in slots] for leaf in leaves]
+        if self._places is not None:
+            leaves = [[leaf[place] for place in self._places] for leaf in leaves]
         if self._is_bare:
             return list(leaves[0])
         pack = self._pack
-        rows = zip(*leaves, strict=True) if leaves else [()] * len(slots)
+        rows = zip(*leaves, strict=True) if leaves else [()] * self._num_slots
         return [pack(row) for row in rows]
 
 

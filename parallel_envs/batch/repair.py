@@ -192,8 +192,7 @@ class Repair:
         Raises:
             WorkerError: If an environment failed that has no restart left.
         """
-        if self._is_incomplete:
-            self.make_missing()
+        self.complete()
         self._buffer = (self._buffer + 1) % len(self._buffers)
         outcome = self._rows.round(command, extras, self._buffer)
         held, self._held = self._held, []

@@ -242,6 +242,11 @@ def split_variable(
     return fixed, variable
 
 
+def buffers_of(outputs: Sequence[Array], size: int) -> list[list[Array]]:
+    """Returns arrays that stand one set of `size` after another, as sets."""
+    return [list(outputs[n : n + size]) for n in range(0, len(outputs), size)]
+
+
 def rows_of(leaf: Any, num_rows: int, path: str) -> Any:
     """Returns `leaf`, whose size varies, if it holds a value for each row.
 

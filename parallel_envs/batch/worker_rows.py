@@ -23,16 +23,16 @@ from parallel_envs.batch.row_server import (
     first_rows,
     refuse_change,
 )
+from parallel_envs.batch.row_writer import buffers_of
 from parallel_envs.process import pickling
 from parallel_envs.process.errands import has_failed
 from parallel_envs.process.remote_error import RemoteError
 from parallel_envs.process.shared_arrays import ArrayLayout
 from parallel_envs.process.worker import Report
 from parallel_envs.process.worker_handle import WorkerGone
-from parallel_envs.process.worker_pool import WorkerPool
+from parallel_envs.process.worker_pool import CLOSE_SECONDS, WorkerPool
 from parallel_envs.process.worker_processes import NurseryError
 
-_GRACE_SECONDS = 3.0  # For environments to close, or to end what was interrupted.
 _FAILED_START_SECONDS = 1.0  # For those of a batch that did not come about.
 
 
@@ -131,7 +131,7 @@ class WorkerRows:
 
     def end_busy(self, name: str) -> None:
         """Ends processes that are still at something after 3 seconds."""
-        self._pool.end_busy(_GRACE_SECONDS, name)
+        self._pool.end_busy(CLOSE_SECONDS, name)
 
     def renew(self, discarded: Iterable[int], births: Sequence[Birth]) -> None:
         """Begins to make environments, in new workers where the old ones are gone.
@@ -202,8 +202,7 @@ class WorkerRows:
         self._pool.lay_out_apart(layout, num_inputs, self._spans)
         arrays = ring.new_arrays()
         self._inputs, outputs = arrays[:num_inputs], arrays[num_inputs:]
-        size = len(outputs) // num_buffers
-        self._buffers = [outputs[n : n + size] for n in range(0, len(outputs), size)]
+        self._buffers = buffers_of(outputs, len(outputs) // num_buffers)
         return arrays
 
     def round(
@@ -288,7 +287,7 @@ class WorkerRows:
 
     def close(self) -> None:
         """Closes the environments, ends the workers, frees everything."""
-        self._pool.close(_GRACE_SECONDS if self._spans else _FAILED_START_SECONDS)
+        self._pool.close(CLOSE_SECONDS if self._spans else _FAILED_START_SECONDS)
         self._inputs, self._buffers = [], []
 
     def _start(self, workers: Sequence[int]) -> None:

@@ -6,10 +6,10 @@ more is dropped, so none is ever taken for another's.
 
 from __future__ import annotations
 
-import functools
+import itertools
 import pickle
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from parallel_envs.process import pickling
@@ -98,15 +98,18 @@ class Errands:
 
     def gather(
         self,
-        numbers: Sequence[int],
+        numbers: Iterable[int],
         *,
+        at_a_time: int | None = None,
         wait_for_all: bool = False,
         until: float | None = None,
     ) -> dict[int, Any]:
         """Returns the answers to requests, by number, waiting for all.
 
         Args:
-            numbers: What was asked.
+            numbers: What was asked, or is asked for when it is looked at.
+            at_a_time: How many are open at a time: the next number is looked at as an
+                answer arrives. None for all.
             wait_for_all: If False, 50 ms after a failure the requests that are then
                 still open are forgotten, and missing in the result.
             until: When they are in any case, by `time.monotonic`.
@@ -115,43 +118,23 @@ class Errands:
             ClosedError: If the pool gets closed meanwhile.
         """
         answers: dict[int, Any] = {}
-        waiting = list(numbers)
+        ahead, waiting = iter(numbers), list[int]()
         try:
-            while True:
-                for number in filter(self._is_settled, waiting):
-                    answers[number] = self._take(number)
-                    if (
-                        until is None
-                        and not wait_for_all
-                        and has_failed(answers[number])
-                    ):
+            waiting.extend(itertools.islice(ahead, at_a_time))
+            while waiting:
+                arrived = self._some(waiting, until)
+                answers |= arrived
+                waiting = [number for number in waiting if number not in arrived]
+                if until is None:
+                    if not wait_for_all and any(map(has_failed, arrived.values())):
                         until = time.monotonic() + GATHER_SECONDS
-                waiting = [number for number in waiting if number not in answers]
-                if not waiting or (until is not None and until <= time.monotonic()):
-                    return answers
-                unfinished = functools.partial(self._unfinished, waiting)
-                self._deadlines.wait(unfinished, until)
+                elif until <= time.monotonic():
+                    break
+                waiting.extend(itertools.islice(ahead, len(arrived)))
+            return answers
         finally:
             for number in waiting:
                 self.forget(number)
-
-    def some(
-        self, numbers: Sequence[int], until: float | None = None
-    ) -> dict[int, Any]:
-        """Returns the answers to requests that are there, waiting for one at least.
-
-        Args:
-            numbers: What was asked.
-            until: When to return in any case, by `time.monotonic`.
-
-        Raises:
-            ClosedError: If the pool gets closed meanwhile.
-        """
-        while True:
-            answers = {n: self._take(n) for n in numbers if self._is_settled(n)}
-            if answers or (until is not None and until <= time.monotonic()):
-                return answers
-            self._deadlines.wait(lambda: self._unfinished(numbers), until)
 
     def forget(self, number: int) -> None:
         """Drops a request whose answer nobody wants any more."""
@@ -209,6 +192,14 @@ class Errands:
             if worker in awaited:
                 first.setdefault(worker, errand)
         return list(first.values())
+
+    def _some(self, numbers: Sequence[int], until: float | None) -> dict[int, Any]:
+        """Returns the answers that are there, waiting for one or until `until`."""
+        while True:
+            answers = {n: self._take(n) for n in numbers if self._is_settled(n)}
+            if answers or (until is not None and until <= time.monotonic()):
+                return answers
+            self._deadlines.wait(lambda: self._unfinished(numbers), until)
 
     def _take(self, number: int) -> Any:
         worker = self._open.pop(number)

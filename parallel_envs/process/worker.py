@@ -218,8 +218,7 @@ class Worker:
             # First what is in the channel: it was asked before the round.
             if not was_rung or len(events) > 1 or self._channel.has_messages:
                 self._read_channel()
-            if asked > self._done and self._is_open:
-                self._round(asked)
+            self._catch_up(asked)
 
     def _poller(self, parity: int) -> select.poll:
         poller = select.poll()
@@ -228,6 +227,10 @@ class Worker:
         poller.register(self._doorbell.go(parity), select.POLLIN)
         poller.register(self._channel.fileno(), select.POLLIN)
         return poller
+
+    def _catch_up(self, asked: int) -> None:
+        if asked > self._done and self._is_open:
+            self._round(asked)
 
     def _round(self, number: int) -> None:
         self._progress.begin()
@@ -305,9 +308,7 @@ class Worker:
 
     def _do_ping(self) -> None:
         """Has the answer say that all that came before is done, rounds too."""
-        asked = self._control.asked_of(self._index)
-        if asked > self._done and self._is_open:
-            self._round(asked)
+        self._catch_up(self._control.asked_of(self._index))
 
     def _do_close(self) -> None:
         self._is_open = False

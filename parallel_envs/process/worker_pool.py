@@ -11,13 +11,12 @@ came before is done; then the bells are drained.
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import errno
 import os
 import resource
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy.typing as npt
@@ -29,7 +28,7 @@ from parallel_envs.process.bell_rounds import BellRounds, News
 from parallel_envs.process.control_block import ControlBlock
 from parallel_envs.process.crash_notes import CrashNotes
 from parallel_envs.process.deadlines import Deadlines, Errand
-from parallel_envs.process.errands import GATHER_SECONDS, Errands, has_failed
+from parallel_envs.process.errands import Errands
 from parallel_envs.process.portable_processes import PortableProcesses
 from parallel_envs.process.watch import PortableWatch, Watch
 from parallel_envs.process.worker import Attachment, ServantFactory, Station
@@ -300,27 +299,18 @@ class WorkerPool:
         """
         self.settle()
         self._is_dirty = True
-        answers: dict[int, Any] = {}
-        size = max_concurrency or len(values)
-        workers = collections.deque(values)
         asked: dict[int, int] = {}  # number of the request: worker
-        until: float | None = None
-        try:
-            while (workers or asked) and (until is None or time.monotonic() < until):
-                while workers and len(asked) < size:
-                    worker = workers.popleft()
-                    own = values[worker]
-                    number = self._ask(
-                        worker, "round", command, *own, limit=self._timeout
-                    )
-                    asked[number] = worker
-                for number, answer in self._errands.some(list(asked), until).items():
-                    answers[asked.pop(number)] = answer
-                    if until is None and not wait_for_all and has_failed(answer):
-                        until = time.monotonic() + GATHER_SECONDS
-        finally:
-            for number in asked:
-                self._errands.forget(number)
+
+        def ask_in_turn() -> Iterator[int]:
+            for worker, own in values.items():
+                number = self._ask(worker, "round", command, *own, limit=self._timeout)
+                asked[number] = worker
+                yield number
+
+        gathered = self._errands.gather(
+            ask_in_turn(), at_a_time=max_concurrency, wait_for_all=wait_for_all
+        )
+        answers = {asked[number]: answer for number, answer in gathered.items()}
         self._is_dirty = len(answers) < len(values) or bool(self.dead)
         return answers
 

@@ -72,7 +72,6 @@ class WorkerProcesses(Processes):
         self._is_refusal = False
         self._births: dict[int, WorkerHandle] = {}
         self._untold: set[WorkerHandle] = set()  # The nursery has not told how it died.
-        self._last_birth = 0
 
     @property
     def nursery_pid(self) -> int | None:
@@ -168,11 +167,10 @@ class WorkerProcesses(Processes):
         self._watch.add(self._nursery.pidfd, self._lose_nursery)
 
     def _ask_for(self, worker: WorkerHandle, connection: Any) -> None:
-        self._last_birth += 1
-        self._births[self._last_birth] = worker
+        self._births[worker.birth] = worker
         if self._nursery is not None:
             try:
-                self._nursery.fork(self._last_birth, worker.index, connection)
+                self._nursery.fork(worker.birth, worker.index, connection)
                 return
             except OSError:
                 self._lose_nursery()
