@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from setuptools import find_packages, setup
+from setuptools import Extension, find_packages, setup
 
 GYMNASIUM = "gymnasium>=0.29,<2"
 PYTEST = "pytest>=8.2,<10"
@@ -70,6 +70,14 @@ setup(
         ),
     ],
     package_data={"parallel_envs": ["py.typed"]},
+    # Optional: where there is no compiler, Python does the same, more slowly.
+    ext_modules=[
+        Extension(
+            "parallel_envs.batch._row_loop",
+            ["parallel_envs/batch/row_loop.c"],
+            optional=True,
+        )
+    ],
     entry_points={"console_scripts": ["parallel-envs=parallel_envs.cli.main:run"]},
     python_requires=">=3.10",
     install_requires=[

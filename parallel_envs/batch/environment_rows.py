@@ -21,18 +21,18 @@ import numpy as np
 import numpy.typing as npt
 
 from parallel_envs import time_step as ts
+from parallel_envs.batch import row_loop
+from parallel_envs.batch.failure import Failure
 from parallel_envs.batch.row_writer import (
-    MisfitError,
     RowWriter,
     TimeStepStructure,
     buffers_of,
     split_variable,
 )
+from parallel_envs.batch.slot import Faults, Slot
 from parallel_envs.process import pickling
 from parallel_envs.process.control_block import Progress
-from parallel_envs.process.remote_error import RemoteError
 from parallel_envs.process.worker import Report, leave_if_copy
-from parallel_envs.process.worker_handle import WorkerGone
 from parallel_envs.py_environment import PyEnvironment
 from parallel_envs.specs import checks, nest
 
@@ -40,7 +40,6 @@ _LOGGER = logging.getLogger(__name__)
 
 Array = npt.NDArray[Any]
 Constructor = Callable[[], Any]
-Faults = tuple[type[BaseException], ...]
 
 # An interrupt is not the environment's fault: it goes to whoever steps it. In a worker
 # that is nobody, and only environments raise it there.
@@ -87,56 +86,6 @@ class Description:
     def num_rows(self) -> int:
         """How many rows the environment has."""
         return 1 if self.batch_size is None else self.batch_size
-
-
-class Failure:
-    """What went wrong with some rows.
-
-    It may travel: the exception then arrives as a `RemoteError`.
-
-    Attributes:
-        rows: Rows it concerns, counted from the first one served here; in
-            construction, the position of the constructor.
-        doing: What was asked of them.
-        error: The exception, or what is known of a process that is gone.
-        culprit: The row at which the process was when it was lost, if that is none of
-            `rows`.
-    """
-
-    def __init__(
-        self,
-        rows: Sequence[int],
-        doing: str,
-        error: BaseException | RemoteError | WorkerGone,
-        culprit: int | None = None,
-    ) -> None:
-        self.rows = tuple(rows)
-        self.doing = doing
-        self.error = error
-        self.culprit = culprit
-
-    @property
-    def is_misfit(self) -> bool:
-        """Whether the environment returned what does not fit its spec."""
-        return isinstance(self.exception, MisfitError)
-
-    @property
-    def exception(self) -> BaseException | None:
-        """The exception itself; None where it could not travel."""
-        if isinstance(self.error, RemoteError):
-            return self.error.rebuild()
-        return self.error if isinstance(self.error, BaseException) else None
-
-    @property
-    def told(self) -> RemoteError:
-        """The exception as text."""
-        if isinstance(self.error, RemoteError):
-            return self.error
-        assert isinstance(self.error, BaseException), "a loss has a text of its own"
-        return RemoteError.of(self.error)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Failure, (self.rows, self.doing, self.told)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -213,11 +162,11 @@ class EnvironmentRows:
         self._failure: Failure | None = None
         self._validate = validate
         self._begin = _nowhere if progress is None else progress.begin
-        self._note = progress and (progress.begin if is_timed else progress.note)
+        self._progress = progress if len(constructors) > 1 else None
+        self._is_timed = is_timed
         self._faults = _FAULTS if progress is None else _FAULTS_OF_A_WORKER
-        self._map: Callable[..., Iterable[Failure | None]]
-        self._map = map if threads is None else threads.map
-        self._slots: list[_Slot] = []
+        self._threads = threads
+        self._slots: list[Slot] = []
         self._writer: RowWriter | None = None
 
     @classmethod
@@ -235,6 +184,11 @@ class EnvironmentRows:
     def missing(self) -> list[int]:
         """Positions of the environments that are not there."""
         return [n for n, env in enumerate(self._environments) if env is None]
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether steps are done by compiled code."""
+        return self._loop is not None
 
     @property
     def environments(self) -> list[PyEnvironment]:
@@ -282,14 +236,22 @@ class EnvironmentRows:
         num_rows = sum(description.num_rows for description in descriptions)
         structure = TimeStepStructure(descriptions[0].time_step_spec)
         buffers = buffers_of(outputs, len(structure.fixed))
-        self._writer = RowWriter(structure, buffers, num_rows, validate=self._validate)
         first = 0
-        for position, description in enumerate(descriptions):
+        for description in descriptions:
             rows = slice(first, first + description.num_rows)
             is_batched = description.batch_size is not None
-            self._slots.append(_Slot(rows, is_batched, self._faults))
-            self._fill(position)
+            self._slots.append(Slot(rows, is_batched, self._faults))
             first = rows.stop
+        self._loop = self._compiled_loop(structure, buffers)
+        self._writer = RowWriter(
+            structure,
+            buffers,
+            num_rows,
+            validate=self._validate,
+            remembers=self._loop is None and len(buffers) == 1,
+        )
+        for position in range(len(self._slots)):
+            self._fill(position)
         self._actions = _Actions(descriptions[0].action_spec, inputs, self._slots)
 
     def round(self, command: int, extras: Any = None) -> Report | None:
@@ -309,16 +271,15 @@ class EnvironmentRows:
         buffer, command = divmod(command, _NUM_COMMANDS)
         self._writer.use(buffer)
         if command == Command.STEP:
-            actions = self._actions.of(extras)
-            failures = tuple(filter(None, self._map(_Slot.step, self._slots, actions)))
+            failures = self._step(buffer, self._actions.of(extras))
         elif command == Command.RESET:
-            failures = tuple(filter(None, self._map(_Slot.reset, self._slots)))
+            failures = self._map(Slot.reset, self._slots)
         else:
             slots: list[tuple[int, bool]] = extras
             started = [self._slots[slot].start(twice) for slot, twice in slots]
-            failures = tuple(filter(None, started))
+            failures = list(filter(None, started))
         values = self._writer.take_extras()
-        return Report(failures, values) if failures or values else None
+        return Report(tuple(failures), values) if failures or values else None
 
     def request(self, name: str, *arguments: Any) -> Any:
         """Does what is asked for by name, most of it on one environment."""
@@ -334,6 +295,29 @@ class EnvironmentRows:
         """Closes every environment; what they raise is logged."""
         for position in range(len(self._environments)):
             self._discard(position)
+
+    def _compiled_loop(
+        self, structure: TimeStepStructure, buffers: Sequence[Sequence[Array]]
+    ) -> row_loop.Loop | None:
+        if self._threads is not None:
+            return None
+        return row_loop.compiled_loop(
+            self._slots,
+            structure,
+            buffers,
+            self._progress,
+            self._faults,
+            is_timed=self._is_timed,
+        )
+
+    def _step(self, buffer: int, actions: list[nest.Nest]) -> list[Failure]:
+        if self._loop is not None:
+            return self._loop(buffer, actions)
+        return self._map(Slot.step, self._slots, actions)
+
+    def _map(self, function: Callable[..., Failure | None], *of: Any) -> list[Failure]:
+        each: Any = map if self._threads is None else self._threads.map
+        return [failure for failure in each(function, *of) if failure is not None]
 
     def _make(self, position: int, birth: Birth) -> Failure | None:
         if birth.global_seed is not None:
@@ -372,70 +356,17 @@ class EnvironmentRows:
         env = self._environments[position]
         assert env is not None, "a slot for nothing"
         assert self._writer is not None, "a slot without rows"
-        note = self._note if len(self._environments) > 1 else None
-        self._slots[position].fill(
-            env, self._writer, note and functools.partial(note, position)
+        begin = self._progress and functools.partial(
+            self._progress.begin if self._is_timed else self._progress.note, position
         )
-
-
-class _Slot:
-    """The rows of one environment after the other."""
-
-    def __init__(self, rows: slice, is_batched: bool, faults: Faults) -> None:
-        self.rows = rows
-        self.is_batched = is_batched
-        self._faults = faults
-        self.place: Any = rows if is_batched else rows.start
-
-    def fill(
-        self, env: PyEnvironment, writer: RowWriter, begin: Callable[[], None] | None
-    ) -> None:
-        """Takes a new environment, which the next step will reset."""
-        self._step, self._reset = env.step, env.reset
-        self._write: Any = writer.write_block if self.is_batched else writer.write
-        self._begin = begin
-        self._is_new = True
-
-    def step(self, action: nest.Nest) -> Failure | None:
-        if self._is_new:
-            return self.reset()
-        if self._begin is not None:
-            self._begin()
-        try:
-            time_step = self._step(action)
-            leave_if_copy()
-            self._write(self.place, time_step)
-        except self._faults as error:
-            return self._failure("step", error)
-        return None
-
-    def reset(self) -> Failure | None:
-        if self._begin is not None:
-            self._begin()
-        try:
-            time_step = self._reset()
-            leave_if_copy()
-            self._write(self.place, time_step)
-        except self._faults as error:
-            return self._failure("reset", error)
-        self._is_new = False
-        return None
-
-    def start(self, twice: bool) -> Failure | None:
-        failure = self.reset()
-        self._is_new = twice
-        return failure
-
-    def _failure(self, doing: str, error: BaseException) -> Failure:
-        leave_if_copy(error)
-        return Failure(range(self.rows.start, self.rows.stop), doing, error)
+        self._slots[position].fill(env, self._writer, begin)
 
 
 class _Actions:
     """Takes a batch of actions apart into one action for each environment."""
 
     def __init__(
-        self, action_spec: nest.Nest, arrays: list[Array], slots: Sequence[_Slot]
+        self, action_spec: nest.Nest, arrays: list[Array], slots: Sequence[Slot]
     ) -> None:
         structure = nest.Structure(action_spec, "action")
         self._pack = structure.pack

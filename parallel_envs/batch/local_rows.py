@@ -16,8 +16,8 @@ from parallel_envs.batch.environment_rows import (
     Command,
     Description,
     EnvironmentRows,
-    Failure,
 )
+from parallel_envs.batch.failure import Failure
 from parallel_envs.batch.row_server import (
     Array,
     Outcome,

@@ -25,7 +25,8 @@ import numpy as np
 
 from parallel_envs import errors
 from parallel_envs import time_step as ts
-from parallel_envs.batch.environment_rows import Command, Failure
+from parallel_envs.batch.environment_rows import Command
+from parallel_envs.batch.failure import Failure
 from parallel_envs.batch.failure_record import FailureRecord
 from parallel_envs.batch.lineage import Lineage
 from parallel_envs.batch.row_server import (

@@ -14,8 +14,8 @@ from parallel_envs.batch.environment_rows import (
     Birth,
     Command,
     Description,
-    Failure,
 )
+from parallel_envs.batch.failure import Failure
 from parallel_envs.process.shared_arrays import ArrayLayout
 from parallel_envs.process.worker_handle import WorkerGone
 from parallel_envs.specs import checks

@@ -46,6 +46,9 @@ class TimeStepStructure:
         rewards: Positions of the leaves of the reward.
         discounts: Positions of the leaves of the discount.
         is_plain: Whether each field is a single leaf.
+        simple_keys: The keys of an observation that is a dict of arrays, in the order
+            of the leaves, or none where it is a single array; None where the time step
+            is anything else, or has a leaf whose size varies.
     """
 
     def __init__(self, time_step_spec: ts.TimeStep) -> None:
@@ -66,6 +69,9 @@ class TimeStepStructure:
         self._has_plain_fields = self.paths[:3] == list(ts.TimeStep._fields[:3])
         self.is_plain = self.paths == list(ts.TimeStep._fields)
         self._pack_observation = self._fields[3].pack
+        self.simple_keys = None
+        if self._has_plain_fields and not self.variable:
+            self.simple_keys = _simple_keys(time_step_spec.observation)
 
     def flatten(self, time_step: Any) -> list[Any]:
         """Returns the leaves of a time step.
@@ -132,6 +138,7 @@ class RowWriter:
         num_rows: int,
         *,
         validate: bool,
+        remembers: bool = False,
     ) -> None:
         """Composes the writing functions.
 
@@ -140,12 +147,15 @@ class RowWriter:
             buffers: In each for each fixed leaf an array `[num_rows, ...]`.
             num_rows: Rows served here.
             validate: Whether arrays of another dtype are refused; else they are cast.
+            remembers: Whether nobody else writes into the arrays, so that a constant
+                that was the last one written to a place need not be written again.
         """
         self._flatten = structure.flatten
         self._extras: dict[int, list[Any]] = {
             position: [None] * num_rows for position in structure.variable
         }
         self._is_plain = structure.is_plain
+        self._remembers = remembers
         self._writers = [
             self._compose(
                 structure, dict(zip(structure.fixed, arrays, strict=True)), validate
@@ -195,13 +205,24 @@ class RowWriter:
             path = structure.paths[position]
             fit = _Fit(spec, path, validate)
             if position in arrays:
-                single.append(_array_writer(arrays[position], fit))
+                array = arrays[position]
+                single.append(_array_writer(array, fit, remembers=self._remembers))
                 batched.append(_block_writer(arrays[position], fit))
             else:
                 values = self._extras[position]
                 single.append(_value_writer(values, fit))
                 batched.append(_values_writer(values, fit, path))
         return single, batched
+
+
+def _simple_keys(observation_spec: nest.Nest) -> tuple[Any, ...] | None:
+    if isinstance(observation_spec, array_spec.ArraySpec):
+        return ()
+    if type(observation_spec) is not dict:
+        return None
+    own = cast("dict[Any, Any]", observation_spec)
+    are_arrays = all(isinstance(spec, array_spec.ArraySpec) for spec in own.values())
+    return tuple(sorted(own)) if own and are_arrays else None
 
 
 def _is_writable(leaf: Any, shape: tuple[Any, ...], dtype: np.dtype[Any]) -> bool:
@@ -295,9 +316,9 @@ class _Fit:
         )
 
 
-def _array_writer(array: Array, fit: _Fit) -> _Write:
+def _array_writer(array: Array, fit: _Fit, *, remembers: bool) -> _Write:
     shape, dtype, scalar = fit.shape, fit.dtype, fit.dtype.type
-    constants = {id(constant) for constant in _CONSTANTS}
+    constants = {id(constant) for constant in _CONSTANTS} if remembers else set[int]()
     nothing = object()  # Unlike None, no environment returns it.
     written: list[Any] = [nothing] * len(array)
 

@@ -13,8 +13,8 @@ from parallel_envs.batch.environment_rows import (
     Constructor,
     Description,
     Factory,
-    Failure,
 )
+from parallel_envs.batch.failure import Failure
 from parallel_envs.batch.row_server import (
     Array,
     Outcome,

@@ -15,13 +15,15 @@ import numpy.typing as npt
 
 from parallel_envs.process import shared_arrays
 
-_COMMAND = 0  # Index of the command; then one word of each kind for each worker.
+# Indices of what concerns all; then there is one word of each kind for each worker.
+_COMMAND, _MAY_SPIN = range(2)
+_NUM_SHARED = 2
 _ASKED, _DONE, _PART, _BEGAN = range(4)
 _NUM_KINDS = 4
 
 
 class ControlBlock:
-    """Words of 64 bits: the command of a round, and four for each worker.
+    """Words of 64 bits: two that concern all, and four for each worker.
 
     A worker does a round only while what is asked of it differs from what it has done.
 
@@ -45,7 +47,7 @@ class ControlBlock:
     def size(num_workers: int) -> int:
         """Bytes of the block, a whole number of pages."""
         page = shared_arrays.PAGE_SIZE
-        return -(-(1 + _NUM_KINDS * num_workers) * 8 // page) * page
+        return -(-(_NUM_SHARED + _NUM_KINDS * num_workers) * 8 // page) * page
 
     @property
     def command(self) -> int:
@@ -55,6 +57,15 @@ class ControlBlock:
     @command.setter
     def command(self, command: int) -> None:
         self._words[_COMMAND] = command
+
+    @property
+    def may_spin(self) -> bool:
+        """Whether workers may stay awake for a short time after a round."""
+        return bool(self._words[_MAY_SPIN])
+
+    @may_spin.setter
+    def may_spin(self, may_spin: bool) -> None:
+        self._words[_MAY_SPIN] = may_spin
 
     def asked_of(self, worker: int) -> int:
         """Returns the number of the round that `worker` was last asked for."""
@@ -84,7 +95,7 @@ class ControlBlock:
         return Progress(self._words, part, began)
 
     def _word(self, kind: int, worker: int) -> int:
-        return 1 + kind * self._num_workers + worker
+        return _NUM_SHARED + kind * self._num_workers + worker
 
 
 class Progress:
@@ -97,8 +108,13 @@ class Progress:
 
     def __init__(self, words: memoryview[int], part: int, began: int) -> None:
         """Writes into two of the words."""
-        self._words, self._began = words, began
+        self._words, self._part, self._began = words, part, began
         self.note: Callable[[int], None] = functools.partial(words.__setitem__, part)
+
+    @property
+    def place(self) -> tuple[memoryview[int], int, int]:
+        """The words, and which of them say the part and when it began, in ns."""
+        return self._words, self._part, self._began
 
     def begin(self, part: int | None = None) -> None:
         """Notes that the worker begins now, with `part` or what it was last at."""

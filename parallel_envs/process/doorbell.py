@@ -21,8 +21,9 @@ _SEMAPHORE = getattr(os, "EFD_SEMAPHORE", 0)
 class Doorbell:
     """Four event counters, made by the parent and inherited by the workers.
 
-    Two rounds in a row use different counters for "go", so that a fast worker that
-    waits for the next round cannot take the token of a slow one.
+    Two of them say "go", one for even rounds and one for odd. Workers wait until theirs
+    is up and leave it so; the parent lowers it as it rings for the round after, which
+    it does when all are done.
     """
 
     def __init__(self, descriptors: Sequence[int]) -> None:
@@ -35,7 +36,7 @@ class Doorbell:
         """Returns a new doorbell."""
         with contextlib.ExitStack() as stack:
             made: list[int] = []
-            for flags in (_SEMAPHORE, _SEMAPHORE, _SEMAPHORE, 0):
+            for flags in (0, 0, _SEMAPHORE, 0):
                 made.append(os.eventfd(0, _FLAGS | flags))
                 stack.callback(os.close, made[-1])
             stack.pop_all()
@@ -45,10 +46,14 @@ class Doorbell:
         """Wakes all workers for round `number`; called by the parent."""
         if num_workers > 1:
             os.eventfd_write(self._countdown, num_workers - 1)
-        os.eventfd_write(self._go[number & 1], num_workers)
+        take(self.go(number + 1))
+        os.eventfd_write(self.go(number), 1)
 
     def go(self, number: int) -> int:
-        """Returns the descriptor that is readable once round `number` was rung."""
+        """Returns the descriptor that is readable once round `number` was rung for.
+
+        It is so until round `number + 1` is.
+        """
         return self._go[number & 1]
 
     def answer(self) -> None:

@@ -14,7 +14,6 @@ import dataclasses
 import os
 import pickle
 import random
-import select
 import signal
 import socket
 import sys
@@ -28,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parallel_envs.process import (
+    attention,
     channel,
     control_block,
     crash_notes,
@@ -140,7 +140,8 @@ class Station:
         return (self.memory, self.notes, *self.bells)
 
 
-_copies: list[int] = []  # Holds something in a process that was forked from a worker.
+copies: list[int] = []
+"""Holds something in a process that was forked from a worker."""
 
 
 def leave_if_copy(error: BaseException | None = None) -> None:
@@ -151,7 +152,7 @@ def leave_if_copy(error: BaseException | None = None) -> None:
     Args:
         error: What the child raised.
     """
-    if not _copies:
+    if not copies:
         return
     if isinstance(error, SystemExit):
         code = error.code if isinstance(error.code, int) else int(bool(error.code))
@@ -205,28 +206,16 @@ class Worker:
 
     def _serve_bell_and_channel(self) -> None:
         self._doorbell = doorbell.Doorbell(self._station.bells)
-        pollers = [self._poller(parity) for parity in (0, 1)]
-        take, number_of = doorbell.take, self._control.asked_of
+        waiting = attention.Attention(
+            self._doorbell, self._channel.fileno(), self._control, self._index
+        )
         while self._is_open:
-            go = self._doorbell.go(self._done + 1)
-            events = pollers[(self._done + 1) & 1].poll()
-            was_rung = False
-            for descriptor, _ in events:
-                if descriptor == go:
-                    was_rung = take(go)
-            asked = number_of(self._index)
+            has_message = waiting.wait(self._done)
+            asked = self._control.asked_of(self._index)
             # First what is in the channel: it was asked before the round.
-            if not was_rung or len(events) > 1 or self._channel.has_messages:
+            if has_message or self._channel.has_messages:
                 self._read_channel()
             self._catch_up(asked)
-
-    def _poller(self, parity: int) -> select.poll:
-        poller = select.poll()
-        # The bell first, as they are looked at in this order: a message that was sent
-        # before it was rung is then seen with it.
-        poller.register(self._doorbell.go(parity), select.POLLIN)
-        poller.register(self._channel.fileno(), select.POLLIN)
-        return poller
 
     def _catch_up(self, asked: int) -> None:
         if asked > self._done and self._is_open:
@@ -326,7 +315,7 @@ def run(
     # An empty handler and not SIG_IGN, which programs that environments start would
     # inherit. Ctrl-C is the parent's business: it tells its workers to close.
     signal.signal(signal.SIGINT, lambda _number, _frame: None)
-    os.register_at_fork(after_in_child=lambda: _copies.append(os.getpid()))
+    os.register_at_fork(after_in_child=lambda: copies.append(os.getpid()))
     crash_notes.enable(station.notes, index)
     _forget_exit_handlers()
     status = 1

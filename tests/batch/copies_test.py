@@ -171,3 +171,34 @@ def test_what_cannot_be_written_into_is_refused_and_nothing_moves(
             f"{found}."
         )
         assert env.step(action).observation[:, 2].tolist() == [1] * 3
+
+
+def test_what_is_written_into_a_view_does_not_come_back(
+    options: dict[str, Any],
+) -> None:
+    action = np.zeros(3, np.int64)
+    with (
+        pe.ParallelPyEnvironment(MAKERS, **options) as copying,
+        pe.ParallelPyEnvironment(MAKERS, copy=False, **options) as viewing,
+    ):
+        copying.reset()
+        viewing.reset()
+        for _ in range(3 * RING):
+            view = viewing.step(action)
+
+            assert leaves_of(view) == leaves_of(copying.step(action))
+            for leaf in view:
+                leaf[...] = 7
+
+
+@pytest.mark.parametrize("num_workers", [None, 2, 0])
+def test_the_last_step_of_a_repair_does_not_come_back(num_workers: int | None) -> None:
+    makers = [*MAKERS[:1], functools.partial(environments.RaisingInStep, 3, 99, 6)]
+    with pe.ParallelPyEnvironment(
+        makers, max_restarts=1, copy=False, num_workers=num_workers
+    ) as env:
+        steps = rollout(env, 11)
+
+    told = [int(step.step_type[1]) for step in steps[-RING:]]
+    assert len(env.failures) == 1
+    assert told == [1] * RING

@@ -24,14 +24,16 @@ SWAPPED = [np.dtype(code).newbyteorder("S") for code in "hilqHILQefd"]
 class Rows:
     """Three rows for one observation, and the writer that fills them."""
 
-    def __init__(self, spec: Any, *, validate: bool = True) -> None:
+    def __init__(
+        self, spec: Any, *, validate: bool = True, remembers: bool = False
+    ) -> None:
         structure = row_writer.TimeStepStructure(ts.time_step_spec(spec))
         self.arrays: list[npt.NDArray[Any]] = [
             np.zeros((3, *structure.specs[n].shape), structure.specs[n].dtype)
             for n in structure.fixed
         ]
         self.writer = row_writer.RowWriter(
-            structure, [self.arrays], 3, validate=validate
+            structure, [self.arrays], 3, validate=validate, remembers=remembers
         )
 
     def write(self, row: int, observation: Any) -> npt.NDArray[Any]:
@@ -159,8 +161,9 @@ def test_what_is_no_time_step_is_refused_in_words(value: Any) -> None:
         rows.writer.write(0, value)
 
 
-def test_constants_and_other_values_follow_each_other() -> None:
-    rows = Rows(pe.ArraySpec((), np.int64))
+@pytest.mark.parametrize("remembers", [True, False])
+def test_constants_and_other_values_follow_each_other(remembers: bool) -> None:
+    rows = Rows(pe.ArraySpec((), np.int64), remembers=remembers)
     first = ts.restart(0)
     discounted = ts.transition(1, 1.0, discount=0.5)
     written: list[tuple[int, float, float]] = []

@@ -56,7 +56,6 @@ def worker(bells: Doorbell, control: ControlBlock, index: int) -> Callable[[], o
         nonlocal number
         go = bells.go(number + 1)
         select.select([go], [], [])
-        doorbell.take(go)
         if control.asked_of(index) != number:
             number = control.asked_of(index)
             control.set_done(index, number)
@@ -90,12 +89,12 @@ def test_rounds_in_a_row_have_different_bells(bells: Doorbell) -> None:
     assert bells.go(1) == bells.go(3)
 
 
-def test_there_is_a_token_for_each_worker(bells: Doorbell) -> None:
-    bells.ring(1, 3)
+def test_go_is_up_until_the_next_ring(bells: Doorbell) -> None:
+    for number in range(1, 5):
+        bells.ring(number, 3)
 
-    taken = [doorbell.take(bells.go(1)) for _ in range(4)]
-
-    assert taken == [True, True, True, False]
+        assert servants.is_readable(bells.go(number))
+        assert not servants.is_readable(bells.go(number + 1))
 
 
 def test_only_the_last_answer_rings(bells: Doorbell) -> None:
