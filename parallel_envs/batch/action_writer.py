@@ -12,6 +12,7 @@ from parallel_envs.batch.row_writer import rows_of, split_variable, without_mask
 from parallel_envs.specs import array_spec, nest
 
 Array = npt.NDArray[Any]
+_Checked = tuple[int, Callable[[Any], Array], Array]  # Position, check, and where to.
 
 
 class ActionWriter:
@@ -34,16 +35,12 @@ class ActionWriter:
             validate: False checks structure and shape only, and casts anything.
         """
         structure = nest.Structure(action_spec, "action")
+        self._structure, self._validate = structure, validate
         self._flatten = structure.flatten
         fixed, variable = split_variable(structure.specs)
-        checks = [
-            leaf_check(spec, path, (num_rows,), validate=validate)
-            for spec, path in zip(structure.specs, structure.paths, strict=True)
-        ]
-        self._fixed = [
-            (position, checks[position], array)
-            for position, array in zip(fixed, arrays, strict=True)
-        ]
+        self._arrays = list(zip(fixed, arrays, strict=True))
+        self._fixed = self._checks_of(num_rows)
+        self._some: dict[int, list[_Checked]] = {}  # The same for fewer rows.
         rows = [
             leaf_check(spec, path, (), validate=validate)
             for spec, path in zip(structure.specs, structure.paths, strict=True)
@@ -54,29 +51,55 @@ class ActionWriter:
         ]
         self._num_rows = num_rows
 
-    def write(self, action: nest.Nest) -> dict[int, list[Array]] | None:
+    def write(
+        self, action: nest.Nest, rows: Sequence[int] | None = None
+    ) -> dict[int, list[Array]] | None:
         """Writes the actions; returns those that fit into no array, by position.
+
+        Args:
+            action: Leaves `[B, ...]`, or with as many rows as are given.
+            rows: Which rows they are of; None for all, in order.
 
         Raises:
             ValueError: If structure, shape, a value or the batch does not fit, with the
                 path. Nothing was written then.
         """
         leaves = self._flatten(action)
-        checked = [check(leaves[position]) for position, check, _ in self._fixed]
+        fixed, num_rows, place = self._fixed, self._num_rows, ...
+        if rows is not None:
+            num_rows, place = len(rows), list(rows)
+            fixed = self._some.setdefault(num_rows, self._checks_of(num_rows))
+        checked = [check(leaves[position]) for position, check, _ in fixed]
         extras = None
         if self._variable:
             extras = {
-                position: self._rows_of(leaves[position], check, path)
+                position: self._rows_of(leaves[position], check, path, num_rows)
                 for position, check, path in self._variable
             }
-        for value, (_, _, array) in zip(checked, self._fixed, strict=True):
-            array[...] = value
+        for value, (_, _, array) in zip(checked, fixed, strict=True):
+            array[place] = value
         return extras
 
+    def _checks_of(self, num_rows: int) -> list[_Checked]:
+        specs, paths = self._structure.specs, self._structure.paths
+        return [
+            (
+                position,
+                leaf_check(
+                    specs[position],
+                    paths[position],
+                    (num_rows,),
+                    validate=self._validate,
+                ),
+                array,
+            )
+            for position, array in self._arrays
+        ]
+
     def _rows_of(
-        self, leaf: Any, check: Callable[[Any], Array], path: str
+        self, leaf: Any, check: Callable[[Any], Array], path: str, num_rows: int
     ) -> list[Array]:
-        rows = rows_of(leaf, self._num_rows, path)
+        rows = rows_of(leaf, num_rows, path)
         # Copies, since environments in this process may keep them.
         return [np.array(check(row)) for row in rows]
 

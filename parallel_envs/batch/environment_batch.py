@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -25,6 +26,7 @@ from parallel_envs.batch.row_writer import (
     buffers_of,
     split_variable,
 )
+from parallel_envs.batch.traffic import Traffic
 from parallel_envs.process.shared_arrays import ArrayLayout
 from parallel_envs.py_environment import PyEnvironment
 from parallel_envs.specs import nest
@@ -81,6 +83,7 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
             seeds_globals=self._rows.has_processes,
         )
         self._repair = Repair(self._rows, self._lineage, max_restarts)
+        self._traffic = Traffic(self._rows, self._repair)
         try:
             self._repair.make_missing()
             self._lay_out(validate, copy)
@@ -171,6 +174,63 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
         with self._lock:
             return self._step(action, out)
 
+    def send(self, action: nest.Nest, env_ids: Sequence[int] | None = None) -> None:
+        """Sends actions to some rows, and does not wait for what follows; see `recv`.
+
+        As in EnvPool. It waits only for an environment that is being made anew because
+        it failed, and where `max_concurrency` environments step already the others
+        begin in a later `recv`.
+
+        Args:
+            action: Leaves `[n, ...]`, as `step` takes them.
+            env_ids: The n rows they are of; None for all B. The rows of a batched
+                environment go together.
+
+        Raises:
+            ValueError: If the action does not fit, or a row is out of range, there
+                twice, or has an action whose step was not received; nothing is sent.
+            WorkerError: If a new environment cannot be made.
+            RuntimeError: If there was no `reset`, or none since a call has failed.
+            ClosedError: If the batch is closed.
+        """
+        self._rows.check_open()
+        with self._lock:
+            self._check_stepping("send")
+            if self._current_time_step is None:
+                raise RuntimeError("send: call reset() first.")
+            rows = self._traffic.checked_rows(env_ids)
+            extras = self._actions.write(action, rows)
+            with self._judged():
+                self._traffic.send(rows, extras)
+
+    def recv(self, n: int | None = None) -> tuple[ts.TimeStep, npt.NDArray[np.int32]]:
+        """Returns the next steps of the n rows that were done first, and their numbers.
+
+        Blocks until so many rows that were sent to are done. A row that was done
+        earlier is handed out earlier, so that none waits for ever.
+
+        Args:
+            n: How many rows; None for all that were sent to.
+
+        Returns:
+            Leaves `[n, ...]`, the caller's own; and the rows, int32 `[n]`. A leaf whose
+            size varies is a list of n arrays.
+
+        Raises:
+            ValueError: If n is more than the rows that are outstanding.
+            WorkerError: If an environment failed. Until `reset`, further calls are
+                then refused.
+            RuntimeError: If a call has failed and there was no `reset` since.
+            ClosedError: If the batch is closed.
+        """
+        self._rows.check_open()
+        with self._lock:
+            self._check_stepping("recv")
+            count = self._traffic.checked_count(n)
+            with self._judged():
+                leaves, rows = self._traffic.receive(count)
+            return self._structure.pack(leaves, self._time_step_type), rows
+
     def should_reset(self, current_time_step: ts.TimeStep) -> bool:
         """Returns False: every row resets by itself."""
         return False
@@ -218,7 +278,7 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
         It is asked for now, so it costs nothing at each step. The info of a row that
         owes its last step to a failure that was repaired has `crashed`, which is True.
         Where there are restarts, a row whose process is gone has `{}`: the next step
-        tells of it.
+        tells of it. So has a row that is at a step which `recv` has yet to give.
 
         Raises:
             WorkerError: If an environment failed.
@@ -231,6 +291,7 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
                 index
                 for index, (first, end) in enumerate(self._spans)
                 if not lost.issuperset(range(first, end))
+                and index not in self._traffic.flying
             ]
             told = self._repair.ask_those_there("get_info", asked)
         infos = self._by_row([told.get(n, {}) for n in range(len(self._spans))])
@@ -322,6 +383,7 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
 
     def _reset(self) -> ts.TimeStep:
         self._has_failed = True
+        self._traffic.drop()
         if self._was_interrupted:
             self._rows.end_busy(INTERRUPTED)
             self._was_interrupted = False
@@ -329,15 +391,23 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
         return self._round(Command.RESET, None)
 
     def _step(self, action: nest.Nest, out: ts.TimeStep | None = None) -> ts.TimeStep:
-        if self._has_failed:
-            self._rows.check_open()  # It may have been closed meanwhile.
+        self._check_stepping("step")
+        if num_rows := self._traffic.num_outstanding:
             raise RuntimeError(
-                "step: the last call failed or was interrupted, so the rows are at "
-                "different steps. Call reset() first."
+                f"step: {num_rows} rows have an action whose step was not received. "
+                "Call recv() or reset() first."
             )
         into = None if out is None else self._structure.writable(out, self.batch_size)
         time_step = self._round(Command.STEP, self._actions.write(action), into)
         return time_step if out is None else out
+
+    def _check_stepping(self, name: str) -> None:
+        if self._has_failed:
+            self._rows.check_open()  # It may have been closed meanwhile.
+            raise RuntimeError(
+                f"{name}: the last call failed or was interrupted, so the rows are at "
+                "different steps. Call reset() first."
+            )
 
     def _lay_out(self, validate: bool, copy: bool) -> None:
         """Agrees on the specs, and has arrays made for all fixed leaves."""
@@ -360,6 +430,7 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
             self._action_spec, arrays[: len(inputs)], num_rows, validate=validate
         )
         buffers = buffers_of(arrays[len(inputs) :], len(outputs))
+        self._traffic.lay_out(self._structure, self._spans)
         self._repair.lay_out(self._structure, buffers, copy=copy)
 
     def _round(
@@ -368,17 +439,23 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
         extras: dict[int, list[Any]] | None,
         out: list[Any] | None = None,
     ) -> ts.TimeStep:
+        with self._judged():
+            leaves = self._repair.round(command, extras, out)
+        time_step = self._structure.pack(leaves, self._time_step_type)
+        self._current_time_step = time_step
+        return time_step
+
+    @contextlib.contextmanager
+    def _judged(self) -> Generator[None]:
+        """Has whatever does not come to its end count as a failure of the rows."""
         # Set before, so that an interrupt, which leaves rows behind, counts as well.
         self._has_failed = True
         try:
-            leaves = self._repair.round(command, extras, out)
+            yield
         except BaseException as error:
             self._judge(error)
             raise
         self._has_failed = False
-        time_step = self._structure.pack(leaves, self._time_step_type)
-        self._current_time_step = time_step
-        return time_step
 
     def _ask_all(self, name: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Asks the environment of each constructor, and returns the answers."""

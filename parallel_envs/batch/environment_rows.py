@@ -281,6 +281,31 @@ class EnvironmentRows:
         values = self._writer.take_extras()
         return Report(tuple(failures), values) if failures or values else None
 
+    def rows_of(self, part: int) -> slice:
+        """Returns the rows of one environment."""
+        return self._slots[part].rows
+
+    def part(self, part: int, command: int, extras: Any = None) -> Report | None:
+        """Steps one environment.
+
+        Args:
+            part: Its position here.
+            command: What `Command.STEP` makes of the buffer.
+            extras: As in `round`, for the environment's rows only.
+
+        Returns:
+            As `round`, with the rows counted likewise, and the values of the
+            environment's rows only.
+        """
+        assert self._writer is not None, "a step before the arrays were attached"
+        buffer, _ = divmod(command, _NUM_COMMANDS)
+        self._writer.use(buffer)
+        slot = self._slots[part]
+        failure = slot.step(self._actions.of_slot(slot, extras))
+        values = self._writer.take_extras(slot.rows)
+        failures = () if failure is None else (failure,)
+        return Report(failures, values) if failures or values else None
+
     def request(self, name: str, *arguments: Any) -> Any:
         """Does what is asked for by name, most of it on one environment."""
         if name == "renew":
@@ -394,6 +419,18 @@ class _Actions:
         pack = self._pack
         rows = zip(*leaves, strict=True) if leaves else [()] * self._num_slots
         return [pack(row) for row in rows]
+
+    def of_slot(self, slot: Slot, extras: dict[int, list[Any]] | None) -> nest.Nest:
+        """Returns the action of one slot; `extras` are those of its rows only."""
+        leaves: list[Any] = [None] * self._num_leaves
+        for position, array in zip(self._fixed, self._arrays, strict=True):
+            leaves[position] = array[slot.rows].copy()
+        for position in self._variable:
+            assert extras is not None, "a variable action travels as a value"
+            leaves[position] = extras[position]
+        if not slot.is_batched:
+            leaves = [leaf[0] for leaf in leaves]
+        return leaves[0] if self._is_bare else self._pack(leaves)
 
 
 def as_py_environment(value: Any) -> PyEnvironment:

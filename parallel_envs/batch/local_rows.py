@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import copy
 import os
@@ -20,6 +21,7 @@ from parallel_envs.batch.environment_rows import (
 from parallel_envs.batch.failure import Failure
 from parallel_envs.batch.row_server import (
     Array,
+    Landing,
     Outcome,
     Promise,
     error_of,
@@ -52,6 +54,8 @@ class LocalRows:
         self._rows = rows
         self._threads = threads
         self._told: list[Description] | Report | None = None
+        self._sent: collections.deque[tuple[int, dict[int, list[Any]] | None]]
+        self._sent = collections.deque()
         self._is_closed = False
         self._is_ending = threading.Event()
         self._owner = os.getpid()
@@ -110,6 +114,29 @@ class LocalRows:
         """Resets some new environments at once."""
         report = self._rows.round(Command.START.into(buffer), list(twice.items()))
         return report and Outcome(report.failures, report.extras or {})
+
+    def send(
+        self, orders: Mapping[int, dict[int, list[Any]] | None], buffer: int
+    ) -> None:
+        """Notes what is to be stepped; `landed` does it."""
+        self.check_open()
+        self._command = Command.STEP.into(buffer)
+        self._sent.extend(orders.items())
+
+    def landed(self, at_least: int, until: float | None) -> list[Landing]:
+        """Steps as many environments as are waited for, oldest first."""
+        self.check_open()
+        landings: list[Landing] = []
+        while self._sent and len(landings) < at_least and until is None:
+            index, extras = self._sent.popleft()
+            report = self._rows.part(index, self._command, extras)
+            told = Report() if report is None else report
+            landings.append(Landing(index, told.failures, told.extras or {}))
+        return landings
+
+    def drop(self) -> None:
+        """Forgets what was noted."""
+        self._sent.clear()
 
     def ask(self, index: int, name: str, *arguments: Any) -> Promise:
         """Asks an environment at once; the promise returns or raises the result."""

@@ -18,8 +18,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Container, Iterable, Sequence
-from typing import Any
+from collections.abc import Collection, Container, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -54,6 +54,21 @@ Extras = dict[int, list[Any]]
 Leaves = list[Any]
 
 
+class Replaced(NamedTuple):
+    """What the rows of environments say that were made anew.
+
+    Attributes:
+        lost: Rows that say LAST.
+        first: Rows that say FIRST, of the new environment.
+        held: Those of them that are to say MID in their next step, when others of their
+            environment say FIRST.
+    """
+
+    lost: set[int]
+    first: set[int]
+    held: set[int]
+
+
 class Repair:
     """Has environments made, stepped and, where they fail, made anew.
 
@@ -61,6 +76,7 @@ class Repair:
         failures: What has gone wrong so far, in the order in which it was told.
         crashed: Rows that owe their last step to a failure.
         lost: Those of them that said LAST, and have a new environment since.
+        max_restarts: Failures of one environment that are repaired.
     """
 
     def __init__(self, rows: RowServer, lineage: Lineage, max_restarts: int) -> None:
@@ -73,7 +89,7 @@ class Repair:
                 them are raised.
         """
         self._rows, self._lineage = rows, lineage
-        self._max_restarts = max_restarts
+        self.max_restarts = max_restarts
         self.failures: list[FailureRecord] = []
         self.crashed = self.lost = _NO_ROWS
         self._deaths: set[int] = set()  # Births of workers that are gone.
@@ -81,9 +97,11 @@ class Repair:
         self._in_a_row: dict[int, int] = {}
         self._num_rounds = 0
         self._is_incomplete = False
+        self._renewing: set[int] = set()  # Constructors, where it is incomplete.
         self._firsts: list[int] = []
         self._buffers: Sequence[list[Array]] = ()
         self._buffer = 0  # That of the last round.
+        self._is_handed_out = True
         self._held: list[int] = []  # Rows that wait for others of their environment.
         self._delivered: Leaves | None = None
 
@@ -94,7 +112,7 @@ class Repair:
             WorkerError: If one could not be made.
         """
         if not self._is_incomplete:
-            if not self._max_restarts:
+            if not self.max_restarts:
                 self._note_losses(self._rows.take_stock())
             missing = self._rows.missing
             if not missing:
@@ -110,10 +128,17 @@ class Repair:
                 self._renew(())
         finally:
             self._is_incomplete = False  # What is missing now is known by `missing`.
+            self._renewing.clear()
 
-    def complete(self) -> None:
-        """Waits for environments that are being made anew."""
-        if self._is_incomplete:
+    def complete(self, indices: Iterable[int] | None = None) -> None:
+        """Waits for environments that are being made anew.
+
+        Args:
+            indices: Only if one of these is; None for any.
+        """
+        if self._is_incomplete and (
+            indices is None or not self._renewing.isdisjoint(indices)
+        ):
             self.make_missing()
 
     def lay_out(
@@ -154,7 +179,7 @@ class Repair:
         for index, seed in enumerate(seeds):
             self._lineage.note_seed(index, seed)
         asked = {index: (seed, True) for index, seed in enumerate(seeds)}
-        with contextlib.suppress(*(_LOSSES if self._max_restarts else ())):
+        with contextlib.suppress(*(_LOSSES if self.max_restarts else ())):
             self._rows.ask_all("seed", asked)
 
     def ask_those_there(self, name: str, indices: Sequence[int]) -> dict[int, Any]:
@@ -166,7 +191,7 @@ class Repair:
         Raises:
             WorkerError: If an environment failed.
         """
-        if not self._max_restarts:
+        if not self.max_restarts:
             answers = self._rows.ask_all(name, dict.fromkeys(indices, ()))
             return dict(zip(indices, answers, strict=True))
         promises = {index: self._rows.ask(index, name) for index in indices}
@@ -194,7 +219,8 @@ class Repair:
             WorkerError: If an environment failed that has no restart left.
         """
         self.complete()
-        self._buffer = (self._buffer + 1) % len(self._buffers)
+        self._advance()
+        self._is_handed_out = True
         outcome = self._rows.round(command, extras, self._buffer)
         held, self._held = self._held, []
         if outcome is not None and outcome.failures:
@@ -203,15 +229,81 @@ class Repair:
             self.crashed = self.lost = _NO_ROWS
             leaves = self._take({} if outcome is None else outcome.extras, out)
         self._num_rounds += 1
-        if self._max_restarts:
+        if self.max_restarts:
             self._keep(command, leaves, held)
         return leaves
 
-    def _mend(self, command: Command, outcome: Outcome, out: Leaves | None) -> Leaves:
-        """Replaces what has failed; returns the leaves with what those rows say now."""
-        # Where every process is gone nobody has sent any of them.
-        empty = {n: [None] * self._firsts[-1] for n in self._structure.variable}
-        extras, failures = empty | outcome.extras, outcome.failures
+    @property
+    def single_steps_buffer(self) -> int:
+        """The buffer for rows that are stepped one by one, which are copied out of it.
+
+        None that is handed out: it is the next one, and stays the same until a round.
+        """
+        if self._is_handed_out:
+            self._advance()
+            self._is_handed_out = False
+        return self._buffer
+
+    def leaves_of(self, rows: Sequence[int], extras: Extras) -> Leaves:
+        """Returns copies of what some rows say."""
+        where = list(rows)
+        leaves: Leaves = [a.take(where, 0) for a in self._buffers[self._buffer]]
+        for position in self._structure.variable:
+            leaves.insert(position, [extras[position][row] for row in rows])
+        return leaves
+
+    def note_delivered(
+        self,
+        rows: Sequence[int],
+        leaves: Leaves,
+        ends: Collection[int],
+        starts: Collection[int],
+    ) -> None:
+        """Keeps what some rows say that were stepped one by one.
+
+        Args:
+            rows: The rows.
+            leaves: What they say.
+            ends: Those of them that say LAST for a failure.
+            starts: Those that say FIRST for a failure.
+        """
+        self.crashed = self.crashed.difference(rows).union(ends, starts)
+        self.lost = self.lost.difference(rows).union(ends)
+        self._num_rounds += 1
+        if self._delivered is None:
+            return
+        for position, (kept, leaf) in enumerate(
+            zip(self._delivered, leaves, strict=True)
+        ):
+            if position in self._structure.variable:
+                for row, value in zip(rows, leaf, strict=True):
+                    kept[row] = np.array(value)
+            else:
+                kept[list(rows)] = leaf
+        if self._in_a_row:
+            self._forgive()
+
+    def replace(
+        self,
+        failures: Sequence[Failure],
+        extras: Extras,
+        *,
+        is_reset: bool = False,
+        idle: Container[int] = (),
+    ) -> Replaced:
+        """Has what has failed made anew.
+
+        Args:
+            failures: What went wrong.
+            extras: For each variable leaf, by position, the value of every row; those
+                of new environments that start at once are put in.
+            is_reset: Whether every row was to start an episode.
+            idle: The environments of which nothing was asked, so that they have nothing
+                to say now, or only that they are lost.
+
+        Raises:
+            WorkerError: If an environment failed that has no restart left.
+        """
         lost: set[int] = set()
         twice: dict[int, bool] = {}  # Environments that start now; see `RowServer`.
         while failures:
@@ -219,9 +311,9 @@ class Repair:
             failed = {self._index_of[row] for each in failures for row in each.rows}
             for index in failed:
                 rows = self._rows_of(index)
-                running = [r for r in rows if command == Command.STEP and self._runs(r)]
+                running = [row for row in rows if not is_reset and self._runs(row)]
                 lost.update(running)
-                if len(running) < len(rows):
+                if len(running) < len(rows) and index not in idle:
                     twice[index] = bool(running)
             self._renew(failed)
             starting = {index: twice[index] for index in failed & twice.keys()}
@@ -233,12 +325,26 @@ class Repair:
             for position, values in ({} if started is None else started.extras).items():
                 self._merge(extras[position], values, starting)
         first = {row for index in twice for row in self._rows_of(index)} - lost
+        held = {row for row in first if twice[self._index_of[row]]}
+        return Replaced(lost, first, held)
+
+    def _mend(self, command: Command, outcome: Outcome, out: Leaves | None) -> Leaves:
+        """Replaces what has failed; returns the leaves with what those rows say now."""
+        # Where every process is gone nobody has sent any of them.
+        empty = {n: [None] * self._firsts[-1] for n in self._structure.variable}
+        extras = empty | outcome.extras
+        lost, first, held = self.replace(
+            outcome.failures, extras, is_reset=command == Command.RESET
+        )
         self.lost, self.crashed = frozenset(lost), frozenset(lost | first)
-        self._held = sorted(row for row in first if twice[self._index_of[row]])
+        self._held = sorted(held)
         leaves = self._take(extras, out)
         for row in lost:
-            self._end_episode(leaves, row)
+            self.end_episode(leaves, row, row)
         return leaves
+
+    def _advance(self) -> None:
+        self._buffer = (self._buffer + 1) % len(self._buffers)
 
     def _take(self, extras: Extras, out: Leaves | None) -> Leaves:
         """Returns what is to be handed out.
@@ -266,8 +372,9 @@ class Repair:
         # What was handed out is the caller's, who may write into it.
         self._delivered = [_copy(leaf) for leaf in leaves]
 
-    def _renew(self, discarded: Iterable[int]) -> None:
+    def _renew(self, discarded: Collection[int]) -> None:
         self._rows.renew(discarded, self._lineage.births())
+        self._renewing.update(discarded)
         self._is_incomplete = True
 
     def _rows_of(self, index: int) -> range:
@@ -294,19 +401,19 @@ class Repair:
             for row in self._rows_of(index):
                 values[row] = new[row]
 
-    def _end_episode(self, leaves: Leaves, row: int) -> None:
-        """Has a row say LAST, in a step that did not happen."""
+    def end_episode(self, leaves: Leaves, place: int, row: int) -> None:
+        """Has a row, at its place in leaves, say LAST in a step that did not happen."""
         assert self._delivered is not None, "a row that runs has said something"
         for position, leaf in enumerate(leaves):
             before = self._delivered[position][row]
             if position == 0:
-                leaf[row] = ts.StepType.LAST
+                leaf[place] = ts.StepType.LAST
             elif position in self._structure.rewards:
-                leaf[row] = np.zeros_like(before)
+                leaf[place] = np.zeros_like(before)
             elif position in self._structure.discounts:
-                leaf[row] = np.ones_like(before)
+                leaf[place] = np.ones_like(before)
             else:
-                leaf[row] = before
+                leaf[place] = before
 
     def _charge(self, failures: Sequence[Failure]) -> None:
         """Counts and notes failures, and waits before the next try if they go on.
@@ -320,9 +427,9 @@ class Repair:
         exhausted = {
             index
             for index in faults
-            if self._num_restarts.get(index, 0) >= self._max_restarts
+            if self._num_restarts.get(index, 0) >= self.max_restarts
         }
-        is_repaired = bool(self._max_restarts) and not exhausted
+        is_repaired = bool(self.max_restarts) and not exhausted
         for index in faults:
             self._num_restarts[index] = self._num_restarts.get(index, 0) + is_repaired
             self._in_a_row[index] = self._in_a_row.get(index, 0) + 1
@@ -338,7 +445,7 @@ class Repair:
             self._rows.pause(min(pause, _LONGEST_PAUSE_SECONDS))
 
     def _note_on(self, failure: Failure, exhausted: Container[int]) -> str:
-        limit = self._max_restarts
+        limit = self.max_restarts
         if limit and failure.culprit is None and self._fault(failure) in exhausted:
             return f" It has used up its restarts (max_restarts={limit})."
         return ""

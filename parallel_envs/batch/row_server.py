@@ -42,6 +42,21 @@ class Outcome:
     extras: dict[int, list[Any]]
 
 
+@dataclasses.dataclass(frozen=True)
+class Landing:
+    """What came of one environment that was stepped by itself.
+
+    Attributes:
+        index: Position of its constructor.
+        failures: What went wrong, by rows of the batch.
+        extras: For each variable leaf, by position, the values of its rows.
+    """
+
+    index: int
+    failures: tuple[Failure, ...]
+    extras: dict[int, list[Any]]
+
+
 class RowServer(Protocol):
     """Steps environments whose rows lie side by side in the batch's arrays.
 
@@ -136,6 +151,33 @@ class RowServer(Protocol):
                 step is to reset it once more.
             buffer: Which set of outputs is written to.
         """
+        ...
+
+    def send(
+        self, orders: Mapping[int, dict[int, list[Any]] | None], buffer: int
+    ) -> None:
+        """Has environments stepped, and does not wait.
+
+        Args:
+            orders: By constructor, for each variable leaf of the action, by position,
+                the values of its rows; None where there is no such leaf.
+            buffer: Which set of outputs is written to.
+        """
+        ...
+
+    def landed(self, at_least: int, until: float | None) -> list[Landing]:
+        """Returns what came of environments that were sent, oldest first.
+
+        Where a process is lost, its other environments are told of as well.
+
+        Args:
+            at_least: How many this waits for, of those that were sent.
+            until: By `time.monotonic`, how long; None for as long as it takes.
+        """
+        ...
+
+    def drop(self) -> None:
+        """Forgets environments that were sent; what has begun may go on."""
         ...
 
     def ask(self, index: int, name: str, *arguments: Any) -> Promise:

@@ -168,12 +168,12 @@ class RowWriter:
         """Has what is written from now on go to one of the buffers."""
         self._single, self._batched = self._writers[buffer]
 
-    def take_extras(self) -> dict[int, list[Any]] | None:
-        """Returns for each variable leaf what every row last wrote; None where none.
+    def take_extras(self, rows: slice = slice(None)) -> dict[int, list[Any]] | None:
+        """Returns for each variable leaf what each row last wrote; None where none.
 
         Each is an array of its own, which nobody writes into again.
         """
-        return {n: list(rows) for n, rows in self._extras.items()} or None
+        return {n: values[rows] for n, values in self._extras.items()} or None
 
     def write(self, row: int, time_step: Any) -> None:
         """Writes one time step; raises MisfitError, with the path, if it is wrong."""

@@ -17,6 +17,7 @@ from parallel_envs.batch.environment_rows import (
 from parallel_envs.batch.failure import Failure
 from parallel_envs.batch.row_server import (
     Array,
+    Landing,
     Outcome,
     Promise,
     error_of,
@@ -26,6 +27,7 @@ from parallel_envs.batch.row_server import (
 from parallel_envs.batch.row_writer import buffers_of
 from parallel_envs.process import pickling
 from parallel_envs.process.errands import has_failed
+from parallel_envs.process.part_rounds import PartAnswer, PartOrder, PartRounds
 from parallel_envs.process.remote_error import RemoteError
 from parallel_envs.process.shared_arrays import ArrayLayout
 from parallel_envs.process.worker import Report
@@ -83,10 +85,12 @@ class WorkerRows:
         self._pool = WorkerPool(
             factories if context == "fork" else [_pickled(f) for f in factories],
             context=context,
+            num_parts=[len(group) for group in self._groups],
             preload=preload,
             affinity=affinity,
             start_timeout=start_timeout,
             timeout=step_timeout,
+            max_concurrency=max_concurrency,
         )
         is_limited = max_concurrency is not None and max_concurrency < num_workers
         self._can_ring = self._pool.has_bell and shared_memory and not is_limited
@@ -100,6 +104,8 @@ class WorkerRows:
         self._spans: list[tuple[int, int]] = []
         self._inputs: list[Array] = []
         self._buffers: list[list[Array]] = []  # Outputs, where no memory is shared.
+        self._sent: dict[int, int] = {}  # Constructor: buffer, of what is under way.
+        self._told_of: set[int] = set()  # Births of workers whose loss was told.
 
     @property
     def descriptions(self) -> list[Description]:
@@ -143,7 +149,8 @@ class WorkerRows:
             WorkerError: If no worker can be started.
             ValueError: If a module to preload will not do.
         """
-        self._pool.settle()
+        if not self._sent:  # Else it would wait for the slowest.
+            self._pool.settle()
         self._present -= set(discarded)
         living, groups = set(self._pool.living), list(enumerate(self._groups))
         lacking = [w for w, group in groups if not self._present.issuperset(group)]
@@ -231,6 +238,41 @@ class WorkerRows:
             own = values.setdefault(worker, (inputs, []))
             own[1].append((index - self._groups[worker][0], is_twice))
         return self._round_by_channel(Command.START, values, buffer)
+
+    def send(
+        self, orders: Mapping[int, dict[int, list[Any]] | None], buffer: int
+    ) -> None:
+        """Has environments stepped, and does not wait."""
+        self._sent |= dict.fromkeys(orders, buffer)
+        command = Command.STEP.into(buffer if self._shared_memory else 0)
+        self._parts.ask(
+            command,
+            {
+                index: PartOrder(self._own_inputs(*self._rows_of(index)), extras)
+                for index, extras in orders.items()
+            },
+        )
+
+    def landed(self, at_least: int, until: float | None) -> list[Landing]:
+        """Returns what came of environments that were sent, oldest first."""
+        answers = self._parts.take(at_least, until)
+        landings = [self._landing(answer) for answer in answers]
+        landed = {landing.index for landing in landings}
+        for worker in self._pool.dead:
+            gone = self._pool.gone(worker)
+            if gone.birth in self._told_of:
+                continue
+            self._told_of.add(gone.birth)
+            for index in self._groups[worker]:
+                if index not in landed:
+                    failure = self._failure(index, "step", gone)
+                    landings.append(Landing(index, (failure,), {}))
+        return landings
+
+    def drop(self) -> None:
+        """Forgets environments that were sent; what has begun may go on."""
+        self._sent.clear()
+        self._pool.drop_parts()
 
     def ask(self, index: int, name: str, *arguments: Any) -> Promise:
         """Asks an environment; several promises may be open at a time."""
@@ -352,6 +394,30 @@ class WorkerRows:
             else:
                 self._unattached.remove(worker)
         return failures
+
+    @property
+    def _parts(self) -> PartRounds:
+        self._pool.check_open()
+        assert self._pool.parts is not None, "a step before the rows were laid out"
+        return self._pool.parts
+
+    def _rows_of(self, index: int) -> tuple[int, int]:
+        return self._firsts[index], self._firsts[index + 1]
+
+    def _landing(self, answer: PartAnswer) -> Landing:
+        """Takes in what came of one environment."""
+        index, told = answer.part, answer.told
+        first, end = self._rows_of(index)
+        buffer = self._sent.pop(index)
+        for position, value in enumerate(answer.values or ()):
+            self._buffers[buffer][position][first:end] = value
+        if isinstance(told, (RemoteError, WorkerGone)):
+            return Landing(index, (self._failure(index, "step", told),), {})
+        report: Report = told or Report()
+        failures = [
+            Failure(range(first, end), f.doing, f.error) for f in report.failures
+        ]
+        return Landing(index, tuple(failures), report.extras or {})
 
     def _own_inputs(self, first: int, end: int) -> list[Array] | None:
         """Returns what travels along where memory is not shared."""

@@ -46,8 +46,7 @@ class ControlBlock:
     @staticmethod
     def size(num_workers: int) -> int:
         """Bytes of the block, a whole number of pages."""
-        page = shared_arrays.PAGE_SIZE
-        return -(-(_NUM_SHARED + _NUM_KINDS * num_workers) * 8 // page) * page
+        return shared_arrays.whole_pages((_NUM_SHARED + _NUM_KINDS * num_workers) * 8)
 
     @property
     def command(self) -> int:

@@ -59,7 +59,11 @@ class Doorbell:
     def answer(self) -> None:
         """Counts the calling worker as done; the last one rings the bell."""
         if not take(self._countdown):
-            os.eventfd_write(self.bell, 1)
+            self.ring_back()
+
+    def ring_back(self) -> None:
+        """Wakes the parent, which then looks what is done."""
+        os.eventfd_write(self.bell, 1)
 
     def silence(self) -> None:
         """Takes back every token; no worker may be in a round meanwhile."""

@@ -23,7 +23,11 @@ GATHER_SECONDS = 0.05
 
 
 class Errands:
-    """Requests by number, each open until its answer is taken or it is forgotten."""
+    """Requests by number, each open until its answer is taken or it is forgotten.
+
+    Attributes:
+        gone: Tells what is known of a dead worker.
+    """
 
     def __init__(
         self,
@@ -40,7 +44,7 @@ class Errands:
         """
         self._deadlines = deadlines
         self._workers = workers
-        self._gone = gone
+        self.gone = gone
         self._last = 0
         self._open: dict[int, WorkerHandle] = {}
         # What workers have yet to do, wanted or not, in the order in which they do it.
@@ -80,8 +84,32 @@ class Errands:
         if not worker.is_dead:
             errand = Errand(index, since or time.monotonic(), limit, name)
             self._ahead[number] = worker, errand
-            self._send(worker, number, (number, verb, payload))
+            message = number, verb, payload
+            self.send(worker, message, lambda: self._unfinished([number]))
         return number
+
+    def send(
+        self,
+        worker: WorkerHandle,
+        message: Any,
+        unfinished: Callable[[], Sequence[Errand]],
+    ) -> None:
+        """Sends a message, waiting while the worker is too busy to take it.
+
+        Args:
+            worker: Dead or alive.
+            message: Any picklable value.
+            unfinished: Returns what the worker may be at; it is killed if that is late.
+        """
+        push: Callable[[float | None], None] = lambda end: worker.send(message, end)  # noqa: E731
+        while not worker.is_dead:
+            left = self._deadlines.left(unfinished())
+            try:
+                push(None if left is None else time.monotonic() + left)
+                return
+            except TimeoutError:
+                self._deadlines.enforce(unfinished())
+                push = worker.flush
 
     def answer(self, number: int) -> Any:
         """Returns the answer to a request, waiting for it.
@@ -136,6 +164,13 @@ class Errands:
             for number in waiting:
                 self.forget(number)
 
+    def take_settled(self, numbers: Iterable[int]) -> list[tuple[int, Any]]:
+        """Returns those that are answered, with their answers, in order of arrival."""
+        settled = [number for number in numbers if self._is_settled(number)]
+        order = {number: place for place, number in enumerate(self._arrived)}
+        settled.sort(key=lambda number: order.get(number, len(order)))
+        return [(number, self._take(number)) for number in settled]
+
     def forget(self, number: int) -> None:
         """Drops a request whose answer nobody wants any more."""
         self._open.pop(number, None)
@@ -166,20 +201,9 @@ class Errands:
         lost = self._workers[index]
         for number in [n for n, worker in self._open.items() if worker is lost]:
             if number not in self._arrived:
-                self._arrived[number] = self._gone(index)
+                self._arrived[number] = self.gone(index)
         for number in [n for n, (worker, _) in self._ahead.items() if worker is lost]:
             del self._ahead[number]
-
-    def _send(self, worker: WorkerHandle, number: int, message: Any) -> None:
-        push: Callable[[float | None], None] = lambda end: worker.send(message, end)  # noqa: E731
-        while not worker.is_dead:
-            left = self._deadlines.left(self._unfinished([number]))
-            try:
-                push(None if left is None else time.monotonic() + left)
-                return
-            except TimeoutError:
-                self._deadlines.enforce(self._unfinished([number]))
-                push = worker.flush
 
     def _is_settled(self, number: int) -> bool:
         return number in self._arrived or self._open[number].is_dead
@@ -204,7 +228,7 @@ class Errands:
     def _take(self, number: int) -> Any:
         worker = self._open.pop(number)
         if number not in self._arrived:
-            return self._gone(worker.index)
+            return self.gone(worker.index)
         answer = self._arrived.pop(number)
         return unpickled(answer) if isinstance(answer, bytes) else answer
 

@@ -130,6 +130,11 @@ class ArrayLayout:
         ]
 
 
+def whole_pages(size: int) -> int:
+    """Returns the bytes of as many whole pages as hold `size` bytes."""
+    return -(-size // PAGE_SIZE) * PAGE_SIZE
+
+
 def too_large(size: int) -> MemoryError:
     """Returns the error for a batch that needs more memory than there is."""
     return MemoryError(

@@ -32,6 +32,7 @@ from parallel_envs.process import (
     control_block,
     crash_notes,
     doorbell,
+    part_block,
     pickling,
     remote_error,
 )
@@ -70,6 +71,14 @@ class Servant(Protocol):
         """Does one round; returns what the arrays do not tell, or None."""
         ...
 
+    def rows_of(self, part: int) -> slice:
+        """Returns which of its rows belong to one part of the object."""
+        ...
+
+    def part(self, part: int, command: int, extras: Any = None) -> Report | None:
+        """Does what a round does for one part of the object; returns as `round`."""
+        ...
+
     def request(self, name: str, *arguments: Any) -> Any:
         """Does what is asked for by name, and returns the result."""
         ...
@@ -93,12 +102,18 @@ class Attachment:
         rows: First row and one past the last row of the worker.
         offset: Where the block starts in the memory file; None where values travel
             through the channel, and each worker has arrays of its own.
+        parts: First part and one past the last part of the worker's object.
+        num_parts: How many there are of all objects.
+        parts_offset: Where the block of parts starts in the memory file.
     """
 
     layout: shared.ArrayLayout
     num_inputs: int
     rows: tuple[int, int]
     offset: int | None
+    parts: tuple[int, int] = (0, 0)
+    num_parts: int = 0
+    parts_offset: int = 0
 
     def arrays(self, memory: shared.MemoryFile) -> list[npt.NDArray[Any]]:
         """Returns the worker's rows of each array."""
@@ -235,6 +250,9 @@ class Worker:
         while messages:
             for number, verb, payload in messages:
                 self._progress.begin()
+                if verb == "parts":
+                    self._do_parts(number, payload)
+                    continue
                 self._send("answer", number, self._attempt(self._answer, verb, payload))
             messages = self._channel.receive_all() if self._channel.has_messages else []
         if self._channel.has_ended:
@@ -282,7 +300,43 @@ class Worker:
         arrays = attachment.arrays(self._memory)
         self._inputs = arrays[: attachment.num_inputs]
         self._outputs = arrays[attachment.num_inputs :]
+        self._own_parts = attachment.parts
+        if self._station.bells:
+            self._parts = part_block.PartBlock(
+                self._memory, attachment.parts_offset, attachment.num_parts
+            )
         self._the_servant().attach(self._inputs, self._outputs)
+
+    def _do_parts(self, last: int, payload: bytes) -> None:
+        """Does what is asked for of parts up to request `last`; sends news only."""
+        command = self._parts.command
+        extras: Any = self._attempt(pickle.loads, payload) if payload else {}
+        first, end = self._own_parts
+        for part, number in self._parts.open_requests(first, end, last):
+            self._progress.begin()
+            news = self._attempt(self._part, part - first, command, extras, part)
+            if news is not None:
+                self._send("part", number, news)
+            self._parts.set_done(part, number if news is None else -number)
+            self._doorbell.ring_back()
+
+    def _part(self, own: int, command: int, extras: Any, part: int) -> Any:
+        if isinstance(extras, remote_error.RemoteError):
+            return extras
+        return self._the_servant().part(own, command, extras.get(part))
+
+    def _do_part(
+        self,
+        part: int,
+        command: int,
+        inputs: Sequence[npt.NDArray[Any]] | None,
+        extras: Any,
+    ) -> tuple[Any, list[npt.NDArray[Any]] | None]:
+        rows = self._the_servant().rows_of(part)
+        for array, value in zip(self._inputs, inputs or (), strict=False):
+            array[rows] = value
+        news = self._the_servant().part(part, command, extras)
+        return news, None if inputs is None else [a[rows] for a in self._outputs]
 
     def _do_round(
         self, command: int, inputs: Sequence[npt.NDArray[Any]] | None, extras: Any

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
 import resource
 import time
@@ -29,6 +30,8 @@ from parallel_envs.process.control_block import ControlBlock
 from parallel_envs.process.crash_notes import CrashNotes
 from parallel_envs.process.deadlines import Deadlines, Errand
 from parallel_envs.process.errands import Errands
+from parallel_envs.process.part_block import PartBlock
+from parallel_envs.process.part_rounds import ChannelParts, MemoryParts, PartRounds
 from parallel_envs.process.portable_processes import PortableProcesses
 from parallel_envs.process.watch import PortableWatch, Watch
 from parallel_envs.process.worker import Attachment, ServantFactory, Station
@@ -47,17 +50,25 @@ class WorkerPool:
 
     What a worker answers is a value of its object's, a `RemoteError` where the object
     failed, or `WorkerGone` where the worker is dead.
+
+    Attributes:
+        parts: What parts of the objects are asked for with, one by one, once the arrays
+            are laid out. No round is possible before all that was asked is taken.
     """
+
+    parts: PartRounds | None = None
 
     def __init__(
         self,
         factories: Sequence[bytes] | Sequence[ServantFactory],
         *,
         context: str = "forkserver",
+        num_parts: Sequence[int] | None = None,
         preload: Sequence[str] = (),
         affinity: Sequence[Collection[int]] = (),
         start_timeout: float | None = None,
         timeout: float | None = None,
+        max_concurrency: int | None = None,
     ) -> None:
         """Makes a pool in which no worker has been started yet.
 
@@ -65,12 +76,14 @@ class WorkerPool:
             factories: One for each worker, pickled by `pickling.dumps`; for "fork" the
                 callables themselves.
             context: "forkserver", "spawn" or "fork".
+            num_parts: How many parts each worker's object has; one each by default.
             preload: Modules that the nursery imports before it forks.
             affinity: The cores that workers may run on: the first entry for the first
                 worker, and so on in turn. Empty for those of this process.
             start_timeout: Seconds that a worker may take to make a part of its object.
             timeout: Seconds that it may take for a part of its object in a round, and
                 for anything else. A worker that takes longer is killed.
+            max_concurrency: How many parts are worked on at a time; None for all.
 
         Raises:
             OSError: If this process may not have as many descriptors.
@@ -81,6 +94,8 @@ class WorkerPool:
         self._affinity = affinity
         self._is_dirty = self._is_closed = False
         self._attachments: list[Attachment] = []
+        self._num_parts = [1] * len(factories) if num_parts is None else num_parts
+        self._max_concurrency = max_concurrency
         self._former_pids: dict[int, int] = {}
         size = len(factories)
         _check_descriptors(size)
@@ -222,11 +237,20 @@ class WorkerPool:
         Raises:
             MemoryError: If the machine does not have the memory.
         """
-        offset = ControlBlock.size(len(rows))
+        parts_offset = ControlBlock.size(len(rows))
+        num_parts = sum(self._num_parts)
+        offset = parts_offset + PartBlock.size(num_parts)
         self._attachments = [
-            Attachment(layout, num_inputs, span, offset) for span in rows
+            Attachment(layout, num_inputs, span, offset, parts, num_parts, parts_offset)
+            for span, parts in zip(rows, self._spans_of_parts(), strict=True)
         ]
         self._memory.reserve(offset + layout.size)
+        if self.has_bell:
+            block = PartBlock(self._memory, parts_offset, num_parts)
+            self.parts = MemoryParts(block, **self._part_options())
+            self._hear_part = self.parts.hear
+        else:
+            self._ask_parts_by_channel()
         return layout.arrays(self._memory.map(layout.size, offset))
 
     def lay_out_apart(
@@ -242,6 +266,29 @@ class WorkerPool:
         self._attachments = [
             Attachment(layout, num_inputs, span, None) for span in rows
         ]
+        self._ask_parts_by_channel()
+
+    def _spans_of_parts(self) -> list[tuple[int, int]]:
+        ends = list(itertools.accumulate(self._num_parts, initial=0))
+        return list(itertools.pairwise(ends))
+
+    def _ask_parts_by_channel(self) -> None:
+        firsts = [first for first, _ in self._spans_of_parts()]
+        self.parts = ChannelParts(firsts, **self._part_options())
+
+    def _part_options(self) -> dict[str, Any]:
+        return {
+            "errands": self._errands,
+            "deadlines": self._deadlines,
+            "workers": self._processes.workers,
+            "worker_of": [
+                worker
+                for worker, (first, end) in enumerate(self._spans_of_parts())
+                for _ in range(first, end)
+            ],
+            "limit": self._timeout,
+            "max_concurrency": self._max_concurrency,
+        }
 
     def attach(self, worker: int) -> int:
         """Has a worker's object take its rows; returns the number of the request."""
@@ -361,6 +408,12 @@ class WorkerPool:
         """Drops a request whose answer nobody wants any more."""
         self._errands.forget(number)
 
+    def drop_parts(self) -> None:
+        """Takes back what was asked of parts; `settle` waits for what has begun."""
+        if self.parts is not None and not self.parts.is_idle:
+            self.parts.drop()
+            self._is_dirty = True
+
     def settle(self) -> None:
         """Waits until no living worker is at anything, and drains the bells."""
         self._watch.check_open()
@@ -439,6 +492,8 @@ class WorkerPool:
             return
         self._is_closed = True
         self._watch.interrupt()
+        if self.parts is not None:
+            self.parts.drop()  # Else a worker would go on with what is asked of it.
         deadline = time.monotonic() + grace_seconds
         with self._resources:
             living = [w for w in self._processes.workers if not w.is_dead]
@@ -449,7 +504,7 @@ class WorkerPool:
                         worker.send((0, "close", pickling.dumps(())), time.monotonic())
             finally:  # Ctrl-C comes at any moment.
                 self._processes.end(deadline)
-        self._bells = None
+        self._bells = self.parts = None
         self._errands.close()
         del self._control, self._deadlines  # What is mapped holds a descriptor.
 
@@ -470,6 +525,8 @@ class WorkerPool:
         for kind, number, payload in worker.channel.receive_all():
             if kind == "answer":
                 self._errands.hear(number, payload)
+            elif kind == "part":
+                self._hear_part(number, payload)
             elif self._bells is not None:
                 self._bells.hear(worker.index, number, payload)
 

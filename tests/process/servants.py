@@ -70,6 +70,16 @@ class Adder:
         self._outputs[0][0] = self._sum
         return None if extras is None else Report(extras=extras)
 
+    def rows_of(self, part: int) -> slice:
+        return slice(part, part + 1)
+
+    def part(self, part: int, command: int, extras: Any = None) -> Report | None:
+        value = int(self._inputs[0][part])
+        if value < 0:
+            return self._obey(value, command)
+        self._outputs[0][part] = value + command
+        return None if extras is None else Report(extras=extras)
+
     def request(self, name: str, *arguments: Any) -> Any:
         return getattr(self, f"do_{name}")(*arguments)
 
