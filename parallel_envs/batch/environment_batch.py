@@ -174,7 +174,11 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
         with self._lock:
             return self._step(action, out)
 
-    def send(self, action: nest.Nest, env_ids: Sequence[int] | None = None) -> None:
+    def send(
+        self,
+        action: nest.Nest,
+        env_ids: Sequence[int] | npt.NDArray[np.integer[Any]] | None = None,
+    ) -> None:
         """Sends actions to some rows, and does not wait for what follows; see `recv`.
 
         As in EnvPool. It waits only for an environment that is being made anew because
