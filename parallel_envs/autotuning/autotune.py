@@ -19,6 +19,7 @@ from parallel_envs.batch import arguments
 _PROBE = 0.1  # Of the time, for steps of the one that is alone.
 _PROBE_LIMIT = 0.6  # Of the time, for its constructor, and for each step and reset.
 _MEMORY = 0.9  # Of what is free.
+_BUSY = 0.5  # Of the cores: as many as make a difference.
 
 
 def autotune(
@@ -46,7 +47,8 @@ def autotune(
 
     Recommended is what gave most steps/s. Of ways that differ by less than 5 % it is
     the leanest: that with the fewest processes. A further argument has to gain 10 %.
-    Other programs that run meanwhile are measured as well, so let there be none.
+    Other programs that run meanwhile are measured as well, so let there be none; a hint
+    tells if there were.
 
     Args:
         env_constructor: As for `ParallelPyEnvironment`. It is called often, also more
@@ -70,6 +72,7 @@ def autotune(
     """
     _check(env_constructor, num_envs, seconds)
     arguments.check_bool("copy", copy)
+    load = resources.load()
     deadline = time.perf_counter() + seconds
     processes = {"context": context, "preload": preload}
     facts = probe(env_constructor, processes, seconds * _PROBE, seconds * _PROBE_LIMIT)
@@ -81,9 +84,11 @@ def autotune(
         memory_bytes=None if free is None else int(free * _MEMORY),
     )
     course = Course(env_constructor, plan, processes, deadline)
-    chosen, hint = course.best_number_of_workers(), ""
+    chosen, hints = course.best_number_of_workers(), list[str]()
     if chosen.steps_per_second is not None:
-        chosen, hint = course.refined(chosen, copy=copy)
+        chosen, hints = course.refined(chosen, copy=copy)
+    if load >= _BUSY:
+        hints.append(choice.hint_about_load(load))
     return Tuning(
         num_envs=num_envs,
         num_cores=plan.num_cores,
@@ -91,7 +96,7 @@ def autotune(
         trials=tuple(course.trials),
         chosen=chosen,
         reason=choice.reason(chosen, course.trials, facts, num_envs),
-        hint=hint,
+        hints=tuple(hints),
     )
 
 

@@ -51,6 +51,14 @@ def hint_about_copies(trial: Trial, chosen: Trial) -> str:
     )
 
 
+def hint_about_load(load: float) -> str:
+    """Returns what it means that other programs were running: one sentence."""
+    return (
+        f"Other programs had {load:.0%} of the cores before this began: measure again "
+        "when they are done."
+    )
+
+
 def reason(chosen: Trial, trials: Sequence[Trial], facts: Facts, num_envs: int) -> str:
     """Returns why a trial was chosen: one sentence.
 

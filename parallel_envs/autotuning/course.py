@@ -63,7 +63,7 @@ class Course:
         self.trials += [found[count] for count in counts]
         return choice.leanest(self.trials) or self._most_promising(by_promise, found)
 
-    def refined(self, chosen: Trial, *, copy: bool) -> tuple[Trial, str]:
+    def refined(self, chosen: Trial, *, copy: bool) -> tuple[Trial, list[str]]:
         """Returns the trial with further arguments, as far as each of them helps.
 
         Args:
@@ -71,9 +71,9 @@ class Course:
             copy: Whether arrays have to be the caller's own.
 
         Returns:
-            The best trial, and a hint about what would be faster and was not asked for.
+            The best trial, and hints about what would be faster and has a price.
         """
-        hint = ""
+        hints: list[str] = []
         further = self._plan.refinements(chosen.num_workers)
         for position, arguments in enumerate(further):
             share = self._seconds_left() / (len(further) - position)
@@ -84,10 +84,10 @@ class Course:
             if not choice.gains(trial, chosen):
                 continue
             if copy and "copy" in arguments:
-                hint = choice.hint_about_copies(trial, chosen)
+                hints.append(choice.hint_about_copies(trial, chosen))
             else:
                 chosen = trial
-        return chosen, hint
+        return chosen, hints
 
     def _try(self, num_workers: int, limit: float, share: float) -> Trial:
         """Runs a trial that has a place in `limit`, for about `share` seconds."""

@@ -44,6 +44,16 @@ def usable_cores(root: pathlib.Path = _ROOT) -> int:
     return max(1, cores)
 
 
+def load() -> float:
+    """Returns the part of the machine's cores that programs kept busy of late.
+
+    More than 1 where they had to wait for each other; 0 where the system does not tell.
+    """
+    if not hasattr(os, "getloadavg"):
+        return 0.0
+    return os.getloadavg()[0] / (os.cpu_count() or 1)
+
+
 def available_memory(root: pathlib.Path = _ROOT) -> int | None:
     """Returns the bytes that can be had without swapping; None where nobody tells.
 

@@ -25,7 +25,8 @@ class Tuning:
         trials: What came of each way to step all of them, in the order of the trials.
         chosen: The one that is recommended.
         reason: Why, in a sentence.
-        hint: What would be faster and has a price; "" where nothing is.
+        hints: What else there is to know, in sentences: what would be faster and has a
+            price, or why the figures may mislead.
         arguments: The recommended arguments, a new dict each time it is asked for:
             `ParallelPyEnvironment(constructors, **tuning.arguments)`.
     """
@@ -36,7 +37,7 @@ class Tuning:
     trials: tuple[Trial, ...]
     chosen: Trial
     reason: str
-    hint: str = ""
+    hints: tuple[str, ...] = ()
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -83,11 +84,7 @@ class Tuning:
     def conclusion(self) -> list[str]:
         """Returns what is recommended, why, and what else there is to know."""
         call = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
-        return [
-            f"Recommended: {call}",
-            self.reason,
-            *([self.hint] if self.hint else []),
-        ]
+        return [f"Recommended: {call}", self.reason, *self.hints]
 
     def __str__(self) -> str:
         lines = [

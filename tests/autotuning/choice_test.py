@@ -84,3 +84,14 @@ def test_reason_where_nothing_was_measured_asks_for_time() -> None:
     trials = [trial(0, None), trial(8, None)]
 
     assert choice.reason(trials[1], trials, WAITING, 8).endswith("give more seconds.")
+
+
+def test_hints_say_what_to_do() -> None:
+    assert choice.hint_about_copies(trial(0, 150), trial(0, 100)) == (
+        "copy=False gives 1.5 x that, where no array is used after the fourth call "
+        "that follows."
+    )
+    assert choice.hint_about_load(1.254) == (
+        "Other programs had 125% of the cores before this began: measure again when "
+        "they are done."
+    )

@@ -44,6 +44,7 @@ def test_tuning_prints_as_a_table() -> None:
         trials=TRIALS,
         chosen=TRIALS[1],
         reason="They wait.",
+        hints=("There is more.",),
     )
 
     assert repr(tuning) == str(tuning)
@@ -64,7 +65,8 @@ One environment, alone in a process:
   num_workers=0 not tried: takes about 9.0 s, and 1.0 s were left
 
 Recommended: num_workers=8, copy=True, start_serially=False
-They wait."""
+They wait.
+There is more."""
     )
 
 
