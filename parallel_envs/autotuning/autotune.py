@@ -19,7 +19,7 @@ from parallel_envs.batch import arguments
 _PROBE = 0.1  # Of the time, for steps of the one that is alone.
 _PROBE_LIMIT = 0.6  # Of the time, for its constructor, and for each step and reset.
 _MEMORY = 0.9  # Of what is free.
-_BUSY = 0.5  # Of the cores: as many as make a difference.
+_BUSY = 0.5  # Programs for each core: so many make a difference.
 
 
 def autotune(
@@ -42,8 +42,9 @@ def autotune(
     computes or waits, what memory it has of its own. Then all of them are stepped with
     random actions, for some time each: in one process (`num_workers=0`), in one for
     each core, two for each core, and one for each environment, where they fit into
-    memory and time; then the best of these with arguments that may help it. No
-    environment is ever made in this process: `num_workers=0` is tried in a worker.
+    memory and time. Those near the best are tried twice, and the better try counts;
+    the best one is tried with arguments that may help it, too. No environment is ever
+    made in this process: `num_workers=0` is tried in a worker.
 
     Recommended is what gave most steps/s. Of ways that differ by less than 5 % it is
     the leanest: that with the fewest processes. A further argument has to gain 10 %.

@@ -9,6 +9,7 @@ from parallel_envs.autotuning.quantities import duration
 from parallel_envs.autotuning.trials import Trial
 
 _NOISE = 1.05  # Two trials of the same differ as much.
+_RIVALS = 1.5  # What differs more is not made up for by luck.
 _WORTH_IT = 1.10  # What a further argument has to gain, to be given at all.
 
 
@@ -29,6 +30,25 @@ def leanest(trials: Sequence[Trial]) -> Trial | None:
         return None
     good = [trial for trial, rate in rates if rate * _NOISE >= fastest]
     return min(good, key=lambda trial: trial.num_workers)
+
+
+def rivals(trials: Sequence[Trial]) -> list[Trial]:
+    """Returns the trials that may be the best when they are repeated."""
+    fastest = max((trial.steps_per_second or 0.0 for trial in trials), default=0.0)
+    return [
+        trial
+        for trial in trials
+        if trial.steps_per_second and trial.steps_per_second * _RIVALS >= fastest
+    ]
+
+
+def better(trial: Trial, other: Trial) -> Trial:
+    """Returns the faster one of two trials of the same.
+
+    What slows one down is what else the machine did.
+    """
+    is_faster = (other.steps_per_second or 0.0) > (trial.steps_per_second or 0.0)
+    return other if is_faster else trial
 
 
 def gains(refined: Trial, trial: Trial) -> bool:
@@ -54,8 +74,8 @@ def hint_about_copies(trial: Trial, chosen: Trial) -> str:
 def hint_about_load(load: float) -> str:
     """Returns what it means that other programs were running: one sentence."""
     return (
-        f"Other programs had {load:.0%} of the cores before this began: measure again "
-        "when they are done."
+        f"Other programs were running when this began ({load:.1f} for each core): "
+        "measure again when they are done."
     )
 
 

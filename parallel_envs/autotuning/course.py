@@ -10,6 +10,8 @@ from parallel_envs.autotuning import choice, trials
 from parallel_envs.autotuning.plan import Plan
 from parallel_envs.autotuning.trials import Trial
 
+_NUM_RIVALS = 2  # As many, most often, are tried again.
+
 
 class Course:
     """Tries what a plan holds.
@@ -52,7 +54,7 @@ class Course:
         by_promise = sorted(
             counts, key=lambda count: (plan.batch_seconds(count), count)
         )
-        num_left = len(counts) + len(plan.refinements(plan.num_envs))
+        num_left = len(counts) + _NUM_RIVALS + len(plan.refinements(plan.num_envs))
         found: dict[int, Trial] = {}
         for count in by_promise:
             left = self._seconds_left()
@@ -61,7 +63,12 @@ class Course:
             found[count] = self._try(count, limit, left / num_left)
             num_left -= 1
         self.trials += [found[count] for count in counts]
-        return choice.leanest(self.trials) or self._most_promising(by_promise, found)
+        if choice.leanest(self.trials) is None:
+            return self._most_promising(by_promise, found)
+        self._repeat_rivals()
+        best = choice.leanest(self.trials)
+        assert best is not None, "what was measured once stays so"
+        return best
 
     def refined(self, chosen: Trial, *, copy: bool) -> tuple[Trial, list[str]]:
         """Returns the trial with further arguments, as far as each of them helps.
@@ -76,11 +83,13 @@ class Course:
         hints: list[str] = []
         further = self._plan.refinements(chosen.num_workers)
         for position, arguments in enumerate(further):
-            share = self._seconds_left() / (len(further) - position)
+            share = self._seconds_left() / (len(further) - position + 1)
             if self._plan.too_long(chosen.num_workers, share):
                 break
             trial = self._run({**chosen.arguments, **arguments}, share)
             self.trials.append(trial)
+            if choice.gains(trial, chosen):
+                chosen = self._repeat(chosen, share)  # Or it was luck.
             if not choice.gains(trial, chosen):
                 continue
             if copy and "copy" in arguments:
@@ -88,6 +97,27 @@ class Course:
             else:
                 chosen = trial
         return chosen, hints
+
+    def _repeat_rivals(self) -> None:
+        """Tries those again that are not far from the best, where there are several.
+
+        What other programs do comes and goes, and has not met all of them alike.
+        """
+        rivals = choice.rivals(self.trials)
+        if len(rivals) < 2:
+            return
+        num_left = len(rivals) + len(self._plan.refinements(self._plan.num_envs))
+        for trial in rivals:
+            share = self._seconds_left() / num_left
+            num_left -= 1
+            if not self._plan.too_long(trial.num_workers, share):
+                self._repeat(trial, share)
+
+    def _repeat(self, trial: Trial, seconds: float) -> Trial:
+        """Returns the better one of a trial and another of the same, and keeps it."""
+        better = choice.better(trial, self._run(trial.arguments, seconds))
+        self.trials[self.trials.index(trial)] = better
+        return better
 
     def _try(self, num_workers: int, limit: float, share: float) -> Trial:
         """Runs a trial that has a place in `limit`, for about `share` seconds."""

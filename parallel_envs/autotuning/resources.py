@@ -45,9 +45,9 @@ def usable_cores(root: pathlib.Path = _ROOT) -> int:
 
 
 def load() -> float:
-    """Returns the part of the machine's cores that programs kept busy of late.
+    """Returns how many programs wanted a core of late, for each core there is.
 
-    More than 1 where they had to wait for each other; 0 where the system does not tell.
+    0 where the system does not tell.
     """
     if not hasattr(os, "getloadavg"):
         return 0.0

@@ -108,12 +108,15 @@ def test_environments_that_wait_get_a_process_each() -> None:
 
 
 def test_environments_that_compute_get_processes_for_the_cores() -> None:
-    tuning = pe.autotune(Computing, num_envs=6, seconds=6)
+    for _ in range(3):  # Other programs may have all cores but one for a while.
+        tuning = pe.autotune(Computing, num_envs=6, seconds=6)
+        if tuning.arguments["num_workers"]:
+            break
 
-    has_several_cores = resources.usable_cores() > 1
-    assert bool(tuning.arguments["num_workers"]) == has_several_cores
     assert tuning.facts.computes
     assert "computing" in tuning.reason
+    has_several_cores = resources.usable_cores() > 1
+    assert bool(tuning.arguments["num_workers"]) == has_several_cores
 
 
 def test_recommended_arguments_are_those_of_a_batch() -> None:

@@ -47,6 +47,20 @@ def test_nothing_is_chosen_where_all_have_failed() -> None:
     assert choice.leanest([trial(0, None), trial(2, None)]) is None
 
 
+def test_only_what_is_near_the_best_is_its_rival() -> None:
+    trials = [trial(0, 100), trial(2, None), trial(4, 69), trial(8, 65)]
+
+    assert choice.rivals(trials) == [trials[0], trials[2]]
+
+
+def test_better_of_two_trials_of_the_same_is_the_faster_one() -> None:
+    first, second, failed = trial(2, 100), trial(2, 110), trial(2, None)
+
+    assert choice.better(first, second) is second
+    assert choice.better(second, first) is second
+    assert choice.better(first, failed) is first
+
+
 def test_further_argument_has_to_gain_a_tenth() -> None:
     assert choice.gains(trial(2, 111), trial(2, 100))
     assert not choice.gains(trial(2, 108), trial(2, 100))
@@ -92,6 +106,6 @@ def test_hints_say_what_to_do() -> None:
         "that follows."
     )
     assert choice.hint_about_load(1.254) == (
-        "Other programs had 125% of the cores before this began: measure again when "
-        "they are done."
+        "Other programs were running when this began (1.3 for each core): measure "
+        "again when they are done."
     )
