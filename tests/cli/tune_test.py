@@ -6,7 +6,7 @@ import pathlib
 import subprocess
 import sys
 
-COUNTING = "--env=parallel_envs.testing.environments:Counting"
+CART_POLE = "--env=CartPole-v1"
 
 
 def tune(folder: pathlib.Path, *flags: str) -> subprocess.CompletedProcess[str]:
@@ -21,7 +21,7 @@ def tune(folder: pathlib.Path, *flags: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_tune_prints_what_is_recommended_and_the_table(tmp_path: pathlib.Path) -> None:
-    done = tune(tmp_path, COUNTING, "--num_envs=2", "--seconds=3")
+    done = tune(tmp_path, CART_POLE, "--num_envs=2", "--seconds=3")
 
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
@@ -30,29 +30,26 @@ def test_tune_prints_what_is_recommended_and_the_table(tmp_path: pathlib.Path) -
 
 
 def test_tune_finds_modules_in_the_working_directory(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "mine.py").write_text(
-        "from parallel_envs.testing import environments\n"
-        "def make(): return environments.RaisingInStep(at=2)\n"
-    )
+    (tmp_path / "mine.py").write_text("def make(): raise RuntimeError('no licence')\n")
 
     done = tune(tmp_path, "--env=mine:make", "--seconds=3")
 
     assert done.returncode == 1
     assert done.stderr.endswith(
-        "\nparallel-envs tune: environment 0 raised ValueError('bad state 1') during "
-        "step.\n"
+        "\nparallel-envs tune: environment 0 raised RuntimeError('no licence') during "
+        "construction.\n"
     )
 
 
 def test_wrong_flags_are_one_line_and_exit_code_2(tmp_path: pathlib.Path) -> None:
     for flags, line in {
         (): "--env: expected a name, as in --env=CartPole-v1.",
-        ("--env=CartPole-v1", "--secnds=3"): (
+        (CART_POLE, "--secnds=3"): (
             "there is no flag --secnds. Did you mean --seconds?"
         ),
-        (COUNTING, "--seconds=0"): "--seconds: expected a number above 0, got 0.0.",
-        (COUNTING, "--num_envs=0"): "--num_envs=0: 0 is not a positive integer",
-        (COUNTING, "--preload=nowhere"): (
+        (CART_POLE, "--seconds=0"): "--seconds: expected a number above 0, got 0.0.",
+        (CART_POLE, "--num_envs=0"): "--num_envs=0: 0 is not a positive integer",
+        (CART_POLE, "--preload=nowhere"): (
             "--preload: expected names of modules to import, got 'nowhere'."
         ),
     }.items():
