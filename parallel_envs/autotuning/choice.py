@@ -90,7 +90,9 @@ def reason(chosen: Trial, trials: Sequence[Trial], facts: Facts, num_envs: int) 
     """
     share = min(1.0, facts.cpu_share if facts.computes else 1 - facts.cpu_share)
     doing = "computing" if facts.computes else "waiting"
-    step = f"A step takes {duration(facts.step_seconds)}, {share:.0%} of it {doing}"
+    if facts.mean_seconds > 2 * facts.step_seconds:
+        doing = f"{doing}, with its share of the resets"
+    step = f"A step takes {duration(facts.mean_seconds)}, {share:.0%} of it {doing}"
     if chosen.steps_per_second is None:
         return (
             f"{step}: this alone is what the recommendation comes from, since no trial "
@@ -116,14 +118,19 @@ def _why_none(trials: Sequence[Trial]) -> str:
 def _why_processes(
     chosen: Trial, trials: Sequence[Trial], facts: Facts, num_envs: int
 ) -> str:
-    gain = max(ratio(chosen, trial) for trial in trials if trial.num_workers == 0)
-    compared = f"give {gain:.2g} x the steps/s of none" if gain else "give most steps/s"
+    told = _processes(chosen)
     if facts.sharing_error:
-        return f"{_processes(chosen)}, since one can hold only one of them"
-    if chosen.num_workers < num_envs:
-        return f"{_processes(chosen)} {compared}, and more of them gain nothing"
-    how = "compute side by side" if facts.computes else "wait at the same time"
-    return f"{_processes(chosen)}, a process for each, {compared}, since they {how}"
+        return f"{told}, since one can hold only one of them"
+    gain = max(ratio(chosen, trial) for trial in trials if trial.num_workers == 0)
+    verb = "gives" if chosen.num_workers == 1 else "give"
+    compared = f"{verb} {gain:.2g} x the steps/s of none" if gain else f"{verb} most"
+    if chosen.num_workers == num_envs > 1:
+        how = "compute side by side" if facts.computes else "wait at the same time"
+        return f"{told}, a process for each, {compared}, since they {how}"
+    more = [trial for trial in trials if trial.num_workers > chosen.num_workers]
+    if any(trial.steps_per_second for trial in more):
+        return f"{told} {compared}, and more of them gain nothing"
+    return f"{told} {compared}"
 
 
 def _processes(trial: Trial) -> str:

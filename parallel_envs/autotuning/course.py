@@ -50,25 +50,14 @@ class Course:
         """
         plan = self._plan
         counts = plan.worker_counts()
-        # The most promising is first: it gets the time even if no other one does.
         by_promise = sorted(
             counts, key=lambda count: (plan.batch_seconds(count), count)
         )
-        num_left = len(counts) + _NUM_RIVALS + len(plan.refinements(plan.num_envs))
-        found: dict[int, Trial] = {}
-        for count in by_promise:
-            left = self._seconds_left()
-            has_one = any(trial.steps_per_second for trial in found.values())
-            limit = left / num_left if has_one else left
-            found[count] = self._try(count, limit, left / num_left)
-            num_left -= 1
+        found = self._tried_once(by_promise)
         self.trials += [found[count] for count in counts]
-        if choice.leanest(self.trials) is None:
-            return self._most_promising(by_promise, found)
         self._repeat_rivals()
         best = choice.leanest(self.trials)
-        assert best is not None, "what was measured once stays so"
-        return best
+        return best or self._most_promising(by_promise, found)
 
     def refined(self, chosen: Trial, *, copy: bool) -> tuple[Trial, list[str]]:
         """Returns the trial with further arguments, as far as each of them helps.
@@ -97,6 +86,22 @@ class Course:
             else:
                 chosen = trial
         return chosen, hints
+
+    def _tried_once(self, by_promise: list[int]) -> dict[int, Trial]:
+        """Returns a trial for each number of processes, the most promising first.
+
+        That one gets the time even if no other one does.
+        """
+        num_refinements = len(self._plan.refinements(self._plan.num_envs))
+        num_left = len(by_promise) + _NUM_RIVALS + num_refinements
+        found: dict[int, Trial] = {}
+        for count in by_promise:
+            left = self._seconds_left()
+            has_one = any(trial.steps_per_second for trial in found.values())
+            limit = left / num_left if has_one else left
+            found[count] = self._try(count, limit, left / num_left)
+            num_left -= 1
+        return found
 
     def _repeat_rivals(self) -> None:
         """Tries those again that are not far from the best, where there are several.
@@ -134,8 +139,7 @@ class Course:
             arguments,
             self._process_arguments,
             seconds=seconds,
-            # So many in the probe are some in each trial.
-            counts_resets=self._plan.facts.num_episodes >= 2,
+            counts_resets=self._plan.facts.has_short_episodes,
         )
 
     def _arguments(self, num_workers: int) -> dict[str, Any]:

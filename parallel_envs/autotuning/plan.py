@@ -93,20 +93,19 @@ class Plan:
     def needed_seconds(self, num_workers: int) -> float:
         """Returns how long the shortest trial takes: start, reset, a few batches."""
         facts, most = self.facts, self._most_in_one(num_workers)
-        making = facts.construct_seconds + (most - 1) * facts.further_construct_seconds
-        overload = max(1.0, max(1, num_workers) / self.num_cores)
+        starting = facts.construct_seconds + facts.warm_up_seconds
+        starting += (most - 1) * facts.further_start_seconds
         return (
             _WORKER_SECONDS
             + num_workers * _FURTHER_WORKER_SECONDS
-            + making * overload
-            + facts.reset_seconds * most * overload
+            + starting * max(1.0, num_workers / self.num_cores)
             + _LEAST_BATCHES * self.batch_seconds(num_workers)
         )
 
     def batch_seconds(self, num_workers: int) -> float:
         """Returns about the least time that a step of all environments takes."""
         cores = min(self.num_cores, max(1, num_workers))
-        step, cpu = self.facts.step_seconds, self.facts.cpu_share
+        step, cpu = self.facts.mean_seconds, self.facts.cpu_share
         stepping = max(
             self._most_in_one(num_workers) * step, self.num_envs * step * cpu / cores
         )

@@ -18,7 +18,6 @@ from parallel_envs.parallel_py_environment import ParallelPyEnvironment
 from parallel_envs.specs import nest, sampling
 
 _NUM_DRAWN = 16
-_LEAST_STEPS = 2
 
 
 def probe(
@@ -47,13 +46,15 @@ def probe(
     ) as env:
         actions = draw_actions(env)
         env.reset()
+        env.step(actions[0])
+        env.call("warmed_up")
         deadline = time.perf_counter() + seconds
-        for count, action in enumerate(itertools.cycle(actions)):
-            if count >= _LEAST_STEPS and time.perf_counter() >= deadline:
-                break
+        for action in itertools.cycle(actions):
             env.step(action)
+            if time.perf_counter() >= deadline:
+                break
         (facts,) = env.call("facts")
-        return dataclasses.replace(facts, **_facts_about_another(env))
+        return dataclasses.replace(facts, **_facts_about_another(env, actions[0]))
 
 
 def draw_actions(env: ParallelPyEnvironment) -> list[nest.Nest]:
@@ -68,9 +69,17 @@ def draw_actions(env: ParallelPyEnvironment) -> list[nest.Nest]:
     ]
 
 
-def _facts_about_another(env: ParallelPyEnvironment) -> dict[str, Any]:
+def _facts_about_another(
+    env: ParallelPyEnvironment, actions: nest.Nest
+) -> dict[str, Any]:
+    (is_batched,) = env.get_attr("batched")
+    action = actions if is_batched else nest.map_structure(_first_row, actions)
     try:
-        (answer,) = env.call("make_another")
+        (answer,) = env.call("start_another", action)
     except errors.WorkerError as error:
         return {"sharing_error": f"a second one in a process{error.details[0]}"}
     return answer
+
+
+def _first_row(leaf: Any) -> Any:
+    return leaf[0]

@@ -73,7 +73,7 @@ class Tuning:
         told = [
             ("step", step),
             ("reset", f"{duration(facts.reset_seconds)}{self._told_episodes()}"),
-            ("constructor", self._told_construction()),
+            ("constructor", self._told_start()),
             ("memory", self._told_memory()),
             ("observation", f"{facts.observation_bytes:,} bytes"),
         ]
@@ -91,7 +91,8 @@ class Tuning:
             "One environment, alone in a process:",
             *(f"  {name:<13}{text}" for name, text in self.told_facts()),
             "",
-            f"{self.num_envs} environments, {self.num_cores} cores:",
+            f"{_counted(self.num_envs, 'environment')}, "
+            f"{_counted(self.num_cores, 'core')}:",
             *_aligned([COLUMNS, *self.cells()]),
             *(f"  {sentence}" for sentence in self.told_failures()),
             "",
@@ -107,14 +108,15 @@ class Tuning:
             return f"; no episode ended within {self.facts.num_steps:,} steps"
         return f"; episodes of {mean:,.0f} steps"
 
-    def _told_construction(self) -> str:
+    def _told_start(self) -> str:
         facts = self.facts
-        text = duration(facts.construct_seconds)
+        text = (
+            f"{duration(facts.construct_seconds)}, and "
+            f"{duration(facts.warm_up_seconds)} for the first reset and step"
+        )
         if facts.sharing_error:
             return text
-        return (
-            f"{text}, again in that process {duration(facts.further_construct_seconds)}"
-        )
+        return f"{text}; another one {duration(facts.further_start_seconds)}"
 
     def _told_memory(self) -> str:
         facts = self.facts
@@ -124,6 +126,10 @@ class Tuning:
         if facts.further_memory_bytes is None:
             return text
         return f"{text}, {size(facts.further_memory_bytes)} for another one in it"
+
+
+def _counted(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
 def _measured(trial: Trial) -> tuple[str, str, str, str]:

@@ -51,6 +51,18 @@ class SlowToMake(environments.Counting):
         super().__init__()
 
 
+class SlowToWarmUp(environments.Endless):
+    """Its first step in a process takes its time, as a compiler does."""
+
+    is_warm = False
+
+    def _step(self, action: Any) -> pe.TimeStep:
+        if not self.is_warm:
+            time.sleep(0.3)
+            type(self).is_warm = True
+        return super()._step(action)
+
+
 class Counted(environments.Endless):
     """Knows how many of its kind are in this process."""
 
@@ -73,20 +85,20 @@ class OnlyOne(Counted):
         super().__init__()
 
 
-class SteppingAlone(Counted):
-    """There can be several, but only one can be stepped."""
+class OnlyTwo(Counted):
+    """There can be several, but no more than two can be stepped."""
 
     def _step(self, action: Any) -> pe.TimeStep:
-        if self.num_alive > 1:
-            raise RuntimeError("there is another one")
+        if self.num_alive > 2:
+            raise RuntimeError("there are more than two")
         return super()._step(action)
 
 
 class HangingInCompany(Counted):
-    """Hangs in a step where there is another one in its process."""
+    """Hangs in a step where there are more than two in its process."""
 
     def _step(self, action: Any) -> pe.TimeStep:
-        if self.num_alive > 1:
+        if self.num_alive > 2:
             time.sleep(1000)
         return super()._step(action)
 
@@ -153,11 +165,12 @@ def test_what_an_environment_cannot_share_is_told_and_not_recommended() -> None:
 
 
 def test_trial_that_fails_is_told_and_others_go_on() -> None:
-    tuning = pe.autotune(SteppingAlone, num_envs=2, seconds=4)
+    tuning = pe.autotune(OnlyTwo, num_envs=3, seconds=4)
 
-    assert tuning.arguments["num_workers"] == 2
+    assert tuning.arguments["num_workers"] > 0
     assert tuning.trials[0].failure == (
-        "failed: environment 0 raised RuntimeError('there is another one') during step."
+        "failed: environment 0 raised RuntimeError('there are more than two') during "
+        "step."
     )
     assert isinstance(tuning.trials[0].error, errors.WorkerError)
     assert f"num_workers=0 {tuning.trials[0].failure}" in str(tuning)
@@ -166,10 +179,10 @@ def test_trial_that_fails_is_told_and_others_go_on() -> None:
 def test_trial_that_hangs_is_ended_and_others_go_on() -> None:
     start = time.monotonic()
 
-    tuning = pe.autotune(HangingInCompany, num_envs=2, seconds=4)
+    tuning = pe.autotune(HangingInCompany, num_envs=3, seconds=4)
 
     assert time.monotonic() - start < 20
-    assert tuning.arguments["num_workers"] == 2
+    assert tuning.arguments["num_workers"] > 0
     assert isinstance(tuning.trials[0].error, errors.WorkerTimeoutError)
     assert "was not done" in tuning.trials[0].failure
 
@@ -201,7 +214,8 @@ def test_frequent_resets_count() -> None:
     tuning = pe.autotune(lambda: SlowToReset(length=1), num_envs=4, seconds=5)
 
     assert tuning.facts.reset_seconds >= MILLISECONDS_20
-    assert tuning.facts.episode_steps == 1
+    assert tuning.facts.episode_steps == pytest.approx(1, abs=0.2)
+    assert not tuning.facts.computes
     assert tuning.arguments["num_workers"] == 4
 
 
@@ -209,6 +223,14 @@ def test_rare_resets_do_not_count() -> None:
     tuning = pe.autotune(lambda: SlowToReset(length=10**9), num_envs=4, seconds=4)
 
     assert tuning.facts.episode_steps is None
+    assert tuning.arguments["num_workers"] == 0
+
+
+def test_first_step_that_is_slow_is_told_apart_from_the_others() -> None:
+    tuning = pe.autotune(SlowToWarmUp, num_envs=2, seconds=6)
+
+    assert tuning.facts.warm_up_seconds >= 0.3
+    assert tuning.facts.step_seconds < 0.01
     assert tuning.arguments["num_workers"] == 0
 
 

@@ -17,6 +17,7 @@ COMPUTING = Facts(
     step_seconds_max=0.002,
     cpu_share=0.98,
     construct_seconds=0.5,
+    warm_up_seconds=0.01,
     reset_seconds=0.01,
     observation_bytes=16,
     memory_bytes=None,
@@ -77,7 +78,7 @@ def test_reason_for_no_processes_compares_with_the_best_of_them() -> None:
 
 
 def test_reason_for_some_processes_compares_with_none() -> None:
-    trials = [trial(0, 100), trial(2, 190), trial(8, None)]
+    trials = [trial(0, 100), trial(2, 190), trial(8, 150)]
 
     assert choice.reason(trials[1], trials, COMPUTING, 8) == (
         "A step takes 1 ms, 98% of it computing: 2 processes give 1.9 x the steps/s of "
@@ -91,6 +92,21 @@ def test_reason_for_a_process_each_says_what_they_do_at_the_same_time() -> None:
     assert choice.reason(trials[1], trials, WAITING, 8) == (
         "A step takes 1 ms, 97% of it waiting: 8 processes, a process for each, give "
         "7 x the steps/s of none, since they wait at the same time."
+    )
+
+
+def test_reason_says_nothing_of_more_processes_that_were_not_measured() -> None:
+    trials = [trial(0, 100), trial(2, 190), trial(8, None)]
+
+    assert choice.reason(trials[1], trials, COMPUTING, 8).endswith("of none.")
+
+
+def test_reason_counts_resets_where_they_are_what_takes_time() -> None:
+    facts = dataclasses.replace(COMPUTING, num_episodes=100, reset_seconds=0.02)
+    trials = [trial(0, 300), trial(2, 100)]
+
+    assert choice.reason(trials[0], trials, facts, 8).startswith(
+        "A step takes 21 ms, 98% of it computing, with its share of the resets: "
     )
 
 

@@ -18,8 +18,9 @@ FACTS = Facts(
     step_seconds_p95=0.001,
     step_seconds_max=0.002,
     cpu_share=1.0,
-    construct_seconds=0.5,
-    further_construct_seconds=0.1,
+    construct_seconds=0.4,
+    warm_up_seconds=0.1,
+    further_start_seconds=0.1,
     reset_seconds=0.01,
     observation_bytes=16,
     memory_bytes=100 * MIB,
@@ -95,7 +96,7 @@ def test_trial_that_takes_longer_than_there_is_time_is_told() -> None:
     # 0.5 s for the first environment, 0.1 s for each other, and the process itself.
     assert plan().too_long(0, seconds=10) == ""
     assert plan().too_long(0, seconds=1) == (
-        "not tried: takes about 1.5 s, and 1.0 s were left"
+        "not tried: takes about 1.4 s, and 1.0 s were left"
     )
 
 

@@ -15,7 +15,8 @@ FACTS = Facts(
     step_seconds_max=0.03,
     cpu_share=0.02,
     construct_seconds=1.5,
-    further_construct_seconds=0.25,
+    warm_up_seconds=0.003,
+    further_start_seconds=0.25,
     reset_seconds=0.0001,
     observation_bytes=28_224,
     memory_bytes=12 * 2**20,
@@ -54,7 +55,7 @@ def test_tuning_prints_as_a_table() -> None:
 One environment, alone in a process:
   step         2 ms, 95 % within 2.3 ms, all within 30 ms; 2% on a core
   reset        100 µs; episodes of 50 steps
-  constructor  1.5 s, again in that process 250 ms
+  constructor  1.5 s, and 3 ms for the first reset and step; another one 250 ms
   memory       12.0 MiB for a process with one, 5 KiB for another one in it
   observation  28,224 bytes
 
