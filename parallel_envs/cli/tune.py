@@ -10,6 +10,7 @@ from typing import Any
 from absl import flags
 
 from parallel_envs import errors
+from parallel_envs.autotuning.autotune import autotune
 from parallel_envs.autotuning.tuning import COLUMNS, Tuning
 from parallel_envs.cli import environments, failures, usage
 
@@ -73,8 +74,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _tuned(request: Request, name: str) -> Tuning:
-    # Not before it is known that all is there that it takes.
-    from parallel_envs.autotuning.autotune import autotune
+    # Needs the package that was looked for, as `printing` does.
     from parallel_envs.cli import progress
 
     make = environments.constructor(name)
