@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from parallel_envs import suites as suites
     from parallel_envs import testing as testing
     from parallel_envs import wrappers as wrappers
+    from parallel_envs.autotuning.autotune import autotune as autotune
     from parallel_envs.drivers import Actor as Actor
     from parallel_envs.drivers import PyDriver as PyDriver
     from parallel_envs.py_policy import PyPolicy as PyPolicy
@@ -78,6 +79,7 @@ _HOMES = {
     "RandomPyPolicy": "random_py_policy",
     "ReplayBuffer": "replay",
     "ScriptedPyPolicy": "scripted_py_policy",
+    "autotune": "autotuning.autotune",
     "validate_py_environment": "validation",
 }
 

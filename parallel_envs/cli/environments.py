@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Generator
 
 from parallel_envs import errors, suites
 from parallel_envs.cli import usage
@@ -12,8 +13,10 @@ from parallel_envs.py_environment import PyEnvironment
 
 Constructor = Callable[[], PyEnvironment]
 
-# Arguments of ParallelPyEnvironment that are flags too.
+# Arguments of ParallelPyEnvironment, and of autotune, that are flags too.
 _FLAGS = (
+    "num_envs",
+    "seconds",
     "num_workers",
     "context",
     "preload",
@@ -47,7 +50,7 @@ def start(make: Constructor, settings: Settings) -> ParallelPyEnvironment:
         RunError: If the environments do not fit together.
         WorkerError: If an environment could not be made for another reason.
     """
-    try:
+    with mistakes_told(settings.env or ""):
         return ParallelPyEnvironment(
             [make] * settings.num_envs,
             start_serially=False,
@@ -58,8 +61,24 @@ def start(make: Constructor, settings: Settings) -> ParallelPyEnvironment:
             step_timeout=settings.step_timeout,
             max_restarts=settings.max_restarts,
         )
+
+
+@contextlib.contextmanager
+def mistakes_told(name: str) -> Generator[None, None, None]:
+    """Tells what goes wrong in the block in the words of the command.
+
+    Args:
+        name: The value of --env.
+
+    Raises:
+        UsageError: If flags do not fit together, or if it turns out in a worker that
+            the name is wrong.
+        RunError: If the environments do not fit together.
+    """
+    try:
+        yield
     except errors.WorkerError as error:
-        complaint = _complaint_about_name(error, settings.env or "")
+        complaint = _complaint_about_name(error, name)
         if complaint is None:
             raise
         raise _usage_error(complaint) from error
@@ -67,12 +86,17 @@ def start(make: Constructor, settings: Settings) -> ParallelPyEnvironment:
         raise _complaint_about_argument(str(error)) from error
 
 
+def default_preload(make: Constructor) -> tuple[str, ...]:
+    """Returns modules that the environment needs and a clean process may import."""
+    is_of_gymnasium = type(make).__module__.endswith(".gymnasium_suite")
+    return ("gymnasium",) if is_of_gymnasium else ()
+
+
 def _preloaded(make: Constructor, settings: Settings) -> tuple[str, ...]:
     if settings.preload is not None:
         return settings.preload
     has_nursery = settings.context in (None, "forkserver") and settings.num_workers != 0
-    is_of_gymnasium = type(make).__module__.endswith(".gymnasium_suite")
-    return ("gymnasium",) if has_nursery and is_of_gymnasium else ()
+    return default_preload(make) if has_nursery else ()
 
 
 def _complaint_about_name(error: errors.WorkerError, name: str) -> str | None:

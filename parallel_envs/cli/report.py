@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import sys
 from typing import Any
 
-import rich.console
 import rich.progress_bar
 import rich.table
 
+from parallel_envs.cli import printing
 from parallel_envs.cli.numbers import formatted, num_bytes
 from parallel_envs.cli.tally import NUM_LATEST, Tally
 
@@ -68,19 +66,7 @@ class Report:
         Raises:
             OSError: If it cannot be printed, but for a reader who has read enough.
         """
-        console = rich.console.Console(highlight=False)
-        with console.capture() as capture:
-            for table in (self._counts(), self._episodes(), self._times()):
-                console.print()
-                console.print(table)
-        lines = (line.rstrip() for line in capture.get().splitlines())
-        try:
-            print("\n".join(lines), flush=True)
-        except OSError as error:
-            # Or what is left to be written would fail once more at the exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            if not isinstance(error, BrokenPipeError):  # `head` ends with that.
-                raise
+        printing.show(self._counts(), self._episodes(), self._times())
 
     def _counts(self) -> rich.table.Table:
         table = _table("")
@@ -130,9 +116,5 @@ class Report:
 
 
 def _table(heading: str) -> rich.table.Table:
-    """Returns a table without lines, with a first column that all of them share."""
-    table = rich.table.Table(
-        box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="none"
-    )
-    table.add_column(heading, style="bold", width=_NAME_WIDTH)
-    return table
+    """Returns a table with a first column that all of them share."""
+    return printing.table(heading, width=_NAME_WIDTH)

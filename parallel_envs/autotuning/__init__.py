@@ -1,0 +1,1 @@
+"""Which arguments of a batch suit an environment and a machine, by measurement."""
