@@ -39,7 +39,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
             ROOT / name,
             checkout / name,
             symlinks=True,
-            ignore=shutil.ignore_patterns("__pycache__"),
+            ignore=shutil.ignore_patterns("__pycache__", "*.so"),
         )
     shipped = tmp_path_factory.mktemp("shipped")
     in_place = tmp_path_factory.mktemp("in_place")
@@ -68,9 +68,13 @@ def installed(built: Built, tmp_path_factory: pytest.TempPathFactory) -> pathlib
 
 
 def test_wheel_has_each_file_of_the_package_and_nothing_else(built: Built) -> None:
-    metadata, modules = partition(wheel_files(built.wheel_through_sdist))
+    metadata, files = partition(wheel_files(built.wheel_through_sdist))
+    compiled = {path for path in files if path.endswith(".so")}
 
-    assert modules == package_files()
+    assert files - compiled == package_files()
+    assert [path.partition(".")[0] for path in compiled] == [
+        "parallel_envs/batch/_row_loop"
+    ]
     assert all(".dist-info/" in path for path in metadata)
 
 
@@ -89,6 +93,7 @@ def test_sdist_has_specs_at_its_top_and_what_the_build_needs(built: Built) -> No
         names = {name.partition("/")[2] for name in archive.getnames()}
 
     assert {"setup.py", "README.md", "LICENSE", "specs/array_spec.py"} <= names
+    assert "parallel_envs/batch/row_loop.c" in names
     assert not any(name.startswith("tests") for name in names)
 
 
