@@ -406,8 +406,9 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
         return time_step if out is None else out
 
     def _check_stepping(self, name: str) -> None:
+        if not self._finalizer.alive:
+            self._rows.check_open()  # It was closed while this waited for its turn.
         if self._has_failed:
-            self._rows.check_open()  # It may have been closed meanwhile.
             raise RuntimeError(
                 f"{name}: the last call failed or was interrupted, so the rows are at "
                 "different steps. Call reset() first."
@@ -443,8 +444,14 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
         extras: dict[int, list[Any]] | None,
         out: list[Any] | None = None,
     ) -> ts.TimeStep:
-        with self._judged():
+        # As `_judged` does; written out, since this runs at each step.
+        self._has_failed = True
+        try:
             leaves = self._repair.round(command, extras, out)
+        except BaseException as error:
+            self._judge(error)
+            raise
+        self._has_failed = False
         time_step = self._structure.pack(leaves, self._time_step_type)
         self._current_time_step = time_step
         return time_step

@@ -403,9 +403,13 @@ class _Actions:
         # Where each slot is a row, leaves fall apart into rows by themselves.
         has_blocks = any(slot.is_batched for slot in slots)
         self._places = [slot.place for slot in slots] if has_blocks else None
+        self._has_scalars = self._is_bare and not self._variable and not has_blocks
+        self._has_scalars = self._has_scalars and arrays[0].ndim == 1
 
     def of(self, extras: dict[int, list[Any]] | None) -> list[nest.Nest]:
         """Returns the actions: numpy scalars, or copies that environments may keep."""
+        if self._has_scalars:
+            return list(self._arrays[0])
         leaves: list[Any] = [None] * self._num_leaves
         for position, array in zip(self._fixed, self._arrays, strict=True):
             leaves[position] = array.copy()
