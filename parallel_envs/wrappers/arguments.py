@@ -5,6 +5,8 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+from parallel_envs import py_environment
+
 
 def count(name: str, value: Any, unit: str) -> int:
     """Returns `value`, a number of things of which there has to be one at least.
@@ -27,3 +29,16 @@ def count(name: str, value: Any, unit: str) -> int:
     if number < 1:
         raise ValueError(f"{name}: expected at least 1 {unit}, got {number}.")
     return number
+
+
+def check_single(env: py_environment.PyEnvironment) -> None:
+    """Checks that `env` is no batch.
+
+    Raises:
+        ValueError: If it is one.
+    """
+    if env.batched:
+        raise ValueError(
+            f"env: expected a single environment, got the batch {env!r}. Wrap the "
+            "environments before they are batched."
+        )

@@ -35,10 +35,11 @@ class AtariTimeLimit(base.PyEnvironmentBaseWrapper):
 
         Raises:
             TypeError: If `env` is something else, or `duration` is no integer.
-            ValueError: If `duration` is below 1.
+            ValueError: If `duration` is below 1, or `env` is batched.
         """
         super().__init__(env, handle_auto_reset)
         self._duration = arguments.count("duration", duration, "step")
+        arguments.check_single(env)
         _check_is_game(env)
         self._game: Any = env  # Wrappers in between hand on what is asked of it.
         self._num_steps = 0

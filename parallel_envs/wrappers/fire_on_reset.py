@@ -6,7 +6,7 @@ from typing import Any
 
 from parallel_envs import py_environment
 from parallel_envs import time_step as ts
-from parallel_envs.wrappers import base
+from parallel_envs.wrappers import arguments, base
 
 
 class FireOnReset(base.PyEnvironmentBaseWrapper):
@@ -31,11 +31,7 @@ class FireOnReset(base.PyEnvironmentBaseWrapper):
             ValueError: If it is batched.
         """
         super().__init__(env, handle_auto_reset)
-        if env.batched:
-            raise ValueError(
-                f"env: expected a single environment, got the batch {env!r}. Wrap the "
-                "environments before they are batched."
-            )
+        arguments.check_single(env)
         meanings = _action_meanings(env)
         self._has_fire = len(meanings) >= 3 and meanings[1] == "FIRE"
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from parallel_envs import time_step as ts
+from parallel_envs.batched_py_environment import BatchedPyEnvironment
 from parallel_envs.py_environment import PyEnvironment
 from parallel_envs.testing import conformance, environments
 from parallel_envs.wrappers import AtariTimeLimit, FrameStack
@@ -138,6 +139,13 @@ def test_the_duration_can_be_read() -> None:
 def test_a_duration_below_one_step_is_refused() -> None:
     with pytest.raises(ValueError, match="duration: expected at least 1 step, got 0"):
         AtariTimeLimit(Game(), 0)
+
+
+def test_a_batch_is_refused() -> None:
+    with pytest.raises(
+        ValueError, match="expected a single environment, got the batch"
+    ):
+        AtariTimeLimit(BatchedPyEnvironment([Game()]), 3)
 
 
 def test_an_environment_without_games_is_refused() -> None:
