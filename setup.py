@@ -4,6 +4,7 @@ from pathlib import Path
 
 from setuptools import Extension, find_packages, setup
 
+ALE = "ale-py>=0.10.1,<1"
 GYMNASIUM = "gymnasium>=0.29,<2"
 PYTEST = "pytest>=8.2,<10"
 COLLECT = ["rich>=13.4,<16", "tensorboardX>=2.6.2.2,<3"]
@@ -11,7 +12,7 @@ COLLECT = ["rich>=13.4,<16", "tensorboardX>=2.6.2.2,<3"]
 EXTRAS = {
     "collect": COLLECT,
     "gymnasium": [GYMNASIUM],
-    "atari": ["gymnasium>=1.0,<2", "ale-py>=0.10.1,<1"],
+    "atari": ["gymnasium>=1.0,<2", ALE],
     "mujoco": ["gymnasium[mujoco]>=1.0,<2"],
     "dm": ["dm-env>=1.6,<2", "dm-control>=1.0.24,<2", "bsuite>=0.3.5,<0.4"],
     "envpool": ["envpool>=1.0,<2"],
@@ -34,6 +35,7 @@ EXTRAS = {
     ],
     "test": [
         *COLLECT,
+        ALE,
         "build>=1.2,<2",
         "gymnasium[classic-control]>=0.29,<2",
         "hypothesis>=6.100,<7",
@@ -42,6 +44,8 @@ EXTRAS = {
         "jupyter-client>=8.6,<9",
         "nbclient>=0.10,<1",
         "nbformat>=5.10,<6",
+        # For Gymnasium's preprocessing, which ours is compared with.
+        "opencv-python-headless>=4.10,<6",
         "pyright[nodejs]>=1.1.400,<2",
         PYTEST,
         "pytest-timeout>=2.3,<3",

@@ -93,8 +93,9 @@ def _define_what_runs(values: flags.FlagValues) -> None:
     flags.DEFINE_string(
         "env",
         None,
-        "Environment: a name of Gymnasium, as CartPole-v1 or package:Name-v0; or "
-        "module:function, which returns an environment.",
+        "Environment: a name of Gymnasium, as CartPole-v1 or package:Name-v0; "
+        "ale:GAME, an Atari game, as ale:Pong; or module:function, which returns an "
+        "environment.",
         flag_values=values,
         module_name=group,
     )

@@ -1,6 +1,7 @@
 """What a name of an environment refers to.
 
 CartPole-v1, gymnasium:CartPole-v1      registered with Gymnasium
+ale:Pong                                an Atari game, preprocessed and stacked
 my_package:Name-v0, ale_py:ALE/Pong-v5  likewise, once the module is imported
 my_package.my_module:make_env           a function or class that makes one
 """
@@ -17,7 +18,7 @@ from parallel_envs.adapters import extras
 from parallel_envs.suites import nearest
 
 _EXTRAS = {"ale_py": "atari"}  # Of packages that register with Gymnasium.
-_RESERVED = ("ale", "bsuite", "dm_control", "embodied", "envpool", "pettingzoo")
+_RESERVED = ("bsuite", "dm_control", "embodied", "envpool", "pettingzoo")
 
 
 def constructor(
@@ -31,8 +32,9 @@ def constructor(
 
     Args:
         name: One of the forms at the top of this module.
-        **kwargs: Passed to `gymnasium.make`, or to the function. A time limit of
-            Gymnasium's, `max_episode_steps=...` too, ends episodes as truncations.
+        **kwargs: Passed to `gymnasium.make`, to `ale_suite.make`, or to the function. A
+            time limit of Gymnasium's, `max_episode_steps=...` too, ends episodes as
+            truncations.
 
     Raises:
         TypeError: If `name` is no string.
@@ -43,9 +45,11 @@ def constructor(
     parts = _parts(name)
     if parts[0] in _RESERVED and len(parts) > 1:
         raise ValueError(
-            f"name: expected no prefix, 'gymnasium:' or 'module:function', got "
+            "name: expected no prefix, 'gymnasium:', 'ale:' or 'module:function', got "
             f"{name!r}. The prefix {parts[0]!r} is reserved."
         )
+    if parts[0] == "ale" and len(parts) > 1:
+        return _suite("ale").constructor(parts[1], kwargs)
     if parts[0] == "gymnasium" and len(parts) > 1:
         parts = parts[1:]
     elif len(parts) == 2 and all(_is_dotted(part) for part in parts):
@@ -71,8 +75,8 @@ def _parts(name: Any) -> list[str]:
     most = 3 if parts[0] == "gymnasium" else 2
     if not all(parts) or len(parts) > most or any(map(str.isspace, name)):
         raise ValueError(
-            f"name: expected a form such as 'CartPole-v1', 'gymnasium:CartPole-v1' or "
-            f"'my_package.my_module:make_env', got {name!r}."
+            "name: expected a form such as 'CartPole-v1', 'gymnasium:CartPole-v1', "
+            f"'ale:Pong' or 'my_package.my_module:make_env', got {name!r}."
         )
     return parts
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy.typing as npt
 from parallel_envs import py_environment
 from parallel_envs import time_step as ts
 from parallel_envs.specs import nest
-from parallel_envs.wrappers import base
+from parallel_envs.wrappers import arguments, base
 
 Nest = nest.Nest
 
@@ -49,7 +48,7 @@ class TimeLimit(base.PyEnvironmentBaseWrapper):
             ValueError: If `duration` is below 1, or rows of `env` cannot be reset.
         """
         super().__init__(env, handle_auto_reset)
-        self._duration = _checked_duration(duration)
+        self._duration = arguments.count("duration", duration, "step")
         self._rows = _RowLimits(env, self._duration) if env.batched else None
         self._num_steps = 0
         self._is_cut = False
@@ -124,18 +123,6 @@ class _RowLimits:
             for leaf, value in zip(leaves, first, strict=True):
                 leaf[row] = value
         return self._structure.pack(leaves)
-
-
-def _checked_duration(duration: Any) -> int:
-    try:
-        value = operator.index(duration)
-    except TypeError:
-        raise TypeError(
-            f"duration: expected a number of steps, got {duration!r}."
-        ) from None
-    if value < 1:
-        raise ValueError(f"duration: expected at least 1 step, got {value}.")
-    return value
 
 
 def _environments_of_rows(env: py_environment.PyEnvironment) -> Any:
