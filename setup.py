@@ -6,10 +6,13 @@ from setuptools import Extension, find_packages, setup
 
 GYMNASIUM = "gymnasium>=0.29,<2"
 PYTEST = "pytest>=8.2,<10"
-COLLECT = ["rich>=13.4,<16", "tensorboardX>=2.6.2.2,<3"]
+RICH = "rich>=13.4,<16"
+COLLECT = [RICH, "tensorboardX>=2.6.2.2,<3"]
+BENCH = [RICH, "matplotlib>=3.8,<4"]
 
 EXTRAS = {
     "collect": COLLECT,
+    "bench": BENCH,
     "gymnasium": [GYMNASIUM],
     "atari": ["gymnasium>=1.0,<2", "ale-py>=0.10.1,<1"],
     "mujoco": ["gymnasium[mujoco]>=1.0,<2"],
@@ -33,6 +36,7 @@ EXTRAS = {
         "sphinx>=8,<10",
     ],
     "test": [
+        *BENCH,
         *COLLECT,
         "build>=1.2,<2",
         "gymnasium[classic-control]>=0.29,<2",

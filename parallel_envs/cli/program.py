@@ -16,7 +16,10 @@ from typing import Protocol, cast
 from parallel_envs.cli import usage
 from parallel_envs.suites import nearest
 
-_COMMANDS = {"collect": "runs environments and a policy, and keeps what happens"}
+_COMMANDS = {
+    "collect": "runs environments and a policy, and keeps what happens",
+    "bench": "compares this library with others that are installed",
+}
 """Each command is the module of its name in this package, imported when it is asked."""
 
 
