@@ -15,7 +15,17 @@ def own_bytes_of_descendants(pid: int) -> int | None:
     """
     if not (_PROC / "self" / "smaps_rollup").exists():
         return None
-    return sum(_own_bytes(each) for each in _descendants(pid))
+    return sum(own_bytes(each) for each in _descendants(pid))
+
+
+def own_bytes(pid: int) -> int:
+    """Returns the bytes that would be free if a process ended; 0 if it has."""
+    try:
+        lines = (_PROC / str(pid) / "smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    fields = [line.split() for line in lines if line.startswith("Private_")]
+    return sum(int(kibibytes) * 1024 for name, kibibytes, _ in fields if name)
 
 
 def _descendants(pid: int) -> list[int]:
@@ -36,12 +46,3 @@ def _parent(process: pathlib.Path) -> int | None:
         return None
     # The name of the program, in parentheses, may contain anything.
     return int(stat.rpartition(")")[2].split()[1])
-
-
-def _own_bytes(pid: int) -> int:
-    try:
-        lines = (_PROC / str(pid) / "smaps_rollup").read_text().splitlines()
-    except OSError:
-        return 0
-    fields = [line.split() for line in lines if line.startswith("Private_")]
-    return sum(int(kibibytes) * 1024 for name, kibibytes, _ in fields if name)
