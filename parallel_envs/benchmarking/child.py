@@ -39,13 +39,13 @@ def main(result: str) -> None:
         result: Path of the file, which appears whole or not at all.
     """
     job: Job = pickle.load(sys.stdin.buffer)
-    if hasattr(signal, "alarm"):
-        # Should the parent be killed, nobody else ends this.
-        signal.alarm(math.ceil(job.timeout) + _GRACE_SECONDS)
+    # Should the parent be killed, nobody else ends this.
+    _limit_time(job.timeout + _GRACE_SECONDS)
     try:
         _measure(job, result)
     except Exception as error:
-        _write(result, {"reason": _one_line(error)})
+        if not pathlib.Path(result).exists():  # Else it is only the end that failed.
+            _write(result, {"reason": _one_line(error)})
         raise
 
 
@@ -70,8 +70,15 @@ def _measure(job: Job, result: str) -> None:
             worker_bytes=_worker_bytes(vector.num_workers),
             busy_share=busy_share,
         )
-        # Before the end, which may take its time or not come at all.
+        # Before the end, which may not come at all.
         _write(result, dataclasses.asdict(measurement))
+        _limit_time(_GRACE_SECONDS)
+
+
+def _limit_time(seconds: float) -> None:
+    """Has the system end this process after so many seconds from now."""
+    if hasattr(signal, "alarm"):
+        signal.alarm(math.ceil(seconds))
 
 
 def _actions(workload: Workload, num_envs: int) -> list[Any]:

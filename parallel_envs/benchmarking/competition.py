@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+import itertools
+import sys
+from collections.abc import Callable, Iterator, Mapping
 
 from parallel_envs.benchmarking import workloads
 from parallel_envs.benchmarking.contestants import SERIAL, Contestant
@@ -18,6 +20,8 @@ class Plan:
 
     Attributes:
         contestants: Who, besides the plain loop.
+        pythons: Executables of the interpreters that step them, by the import name of
+            the library; without a name it is the one that runs this.
         workloads: What they step, not calibrated.
         num_envs: Rows of a batch; each number is compared for itself.
         num_cores: Processes of those who spread the rows over the cores.
@@ -27,6 +31,7 @@ class Plan:
     """
 
     contestants: tuple[Contestant, ...]
+    pythons: Mapping[str, str]
     workloads: tuple[Workload, ...]
     num_envs: tuple[int, ...]
     num_cores: int
@@ -39,6 +44,18 @@ class Plan:
         """How many runs there are, if none fails."""
         comparisons = len(self.workloads) * len(self.num_envs)
         return comparisons * self.runs * (1 + len(self.contestants))
+
+    def job(self, contestant: Contestant, workload: Workload, num_envs: int) -> Job:
+        """Returns what one run of a contestant is."""
+        return Job(
+            contestant=contestant,
+            python=self.pythons.get(contestant.library.package, sys.executable),
+            workload=workload,
+            num_envs=num_envs,
+            num_cores=self.num_cores,
+            seconds=self.seconds,
+            timeout=self.timeout,
+        )
 
 
 def run(plan: Plan, notify: Callable[[str, int], None]) -> Iterator[Comparison]:
@@ -54,25 +71,13 @@ def run(plan: Plan, notify: Callable[[str, int], None]) -> Iterator[Comparison]:
     """
     per_us = workloads.iterations_per_us()
     num_done = 0
-    for workload in plan.workloads:
-        for num_envs in plan.num_envs:
-            entries = [Entry(each) for each in (SERIAL, *plan.contestants)]
-            comparison = Comparison(workload, num_envs, plan.num_cores, entries)
-            for _ in range(plan.runs):
-                for entry in entries:
-                    notify(f"{comparison.title}: {entry.contestant.name}", num_done)
-                    num_done += 1
-                    if entry.failure is None:
-                        entry.add(
-                            measure(
-                                Job(
-                                    contestant=entry.contestant,
-                                    workload=workloads.calibrated(workload, per_us),
-                                    num_envs=num_envs,
-                                    num_cores=plan.num_cores,
-                                    seconds=plan.seconds,
-                                    timeout=plan.timeout,
-                                )
-                            )
-                        )
-            yield comparison
+    for uncalibrated, num_envs in itertools.product(plan.workloads, plan.num_envs):
+        workload = workloads.calibrated(uncalibrated, per_us)
+        entries = [Entry(each) for each in (SERIAL, *plan.contestants)]
+        comparison = Comparison(workload, num_envs, plan.num_cores, entries)
+        for entry in entries * plan.runs:
+            notify(f"{comparison.title}: {entry.contestant.name}", num_done)
+            num_done += 1
+            if entry.failure is None:
+                entry.add(measure(plan.job(entry.contestant, workload, num_envs)))
+        yield comparison

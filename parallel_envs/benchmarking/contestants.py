@@ -66,10 +66,9 @@ PEERS = (
     Library("supersuit", "supersuit", ("cores", "each")),
     Library("moolib", "moolib", ("cores", "each")),
 )
+LIBRARIES = (OURS, *PEERS)
 _SERIAL = Library("serial", "parallel-envs", ("loop",))
 SERIAL = Contestant(_SERIAL, "loop")
 """The same environments in a plain loop of their own `step`: what all are held to."""
 
-ALL = tuple(
-    Contestant(library, way) for library in (OURS, *PEERS) for way in library.ways
-)
+ALL = tuple(Contestant(library, way) for library in LIBRARIES for way in library.ways)

@@ -17,6 +17,11 @@ def num_cores() -> int:
     return os.cpu_count() or 1
 
 
+def is_busy() -> bool:
+    """Returns whether others have used more than half a core in the last minute."""
+    return os.getloadavg()[0] > 0.5
+
+
 def description() -> dict[str, str]:
     """Returns what may explain other numbers elsewhere, by name."""
     return {

@@ -18,11 +18,12 @@ from typing import Any
 from parallel_envs.benchmarking.contestants import Contestant
 from parallel_envs.benchmarking.workloads import Workload
 
-# The module path comes first, so that the very same packages are found.
 _BOOTSTRAP = (
-    "import sys; _, result, *sys.path = sys.argv; "
+    "import sys; _, result, *path = sys.argv; sys.path[:] = {path}; "
     "from parallel_envs.benchmarking import child; child.main(result)"
 )
+# The very same packages are found; by another interpreter only those that it lacks.
+_PATH, _PATH_ELSEWHERE = "path", "sys.path + path"
 _RESULT = "result.json"
 # Whoever computes with several threads would be measured on more cores than the rest.
 _ONE_THREAD = {
@@ -38,6 +39,7 @@ class Job:
 
     Attributes:
         contestant: Who steps.
+        python: Executable of the interpreter that does, and has the library.
         workload: What is stepped, calibrated.
         num_envs: Rows of the batch.
         num_cores: Processes of those who spread the rows over the cores.
@@ -46,6 +48,7 @@ class Job:
     """
 
     contestant: Contestant
+    python: str
     workload: Workload
     num_envs: int
     num_cores: int
@@ -93,7 +96,7 @@ def measure(job: Job) -> Measurement | Failure:
         result = pathlib.Path(folder, _RESULT)
         with tempfile.TemporaryFile() as errors:
             process = subprocess.Popen(
-                [sys.executable, "-c", _BOOTSTRAP, str(result), *sys.path],
+                _command(job.python, str(result)),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
@@ -109,6 +112,13 @@ def measure(job: Job) -> Measurement | Failure:
             if is_late:
                 return Failure(f"was not done after {job.timeout:g} s")
             return Failure(_last_words(process.returncode, errors))
+
+
+def _command(python: str, result: str) -> list[str]:
+    # Where a checkout is installed as editable, no path leads to it.
+    path = [*sys.path, str(pathlib.Path(__file__).parents[2])]
+    kind = _PATH if python == sys.executable else _PATH_ELSEWHERE
+    return [python, "-c", _BOOTSTRAP.format(path=kind), result, *path]
 
 
 def _has_to_be_ended(process: subprocess.Popen[bytes], job: Job) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from parallel_envs.benchmarking import competition, machine, page
 from parallel_envs.benchmarking.report import Report
 from parallel_envs.cli import bench_flags, usage
-from parallel_envs.cli.bench_flags import BenchSettings
+from parallel_envs.cli.bench_settings import BenchSettings
 from parallel_envs.cli.interruptions import Interrupted, Interruptions
 
 _SUMMARY = """\
@@ -51,6 +51,8 @@ def main(arguments: Sequence[str]) -> int:
         _check_package(_CHART)
         _make_folder(settings.output)
     report = _new_report(settings, arguments)
+    if machine.is_busy():
+        usage.say("Other programs use this machine now: numbers will be rough.")
     with Interruptions() as interruptions:
         with contextlib.suppress(Interrupted), interruptions.obeyed():
             _fill(report, settings)
@@ -82,13 +84,11 @@ def _make_folder(path: pathlib.Path) -> None:
 
 
 def _new_report(settings: BenchSettings, arguments: Sequence[str]) -> Report:
-    libraries = {each.library for each in settings.plan.contestants}
-    versions = {each.distribution: each.version() or "" for each in libraries}
     return Report(
         date=datetime.datetime.now().astimezone().isoformat(" ", "seconds"),
         command=shlex.join(["parallel-envs", "bench", *arguments]),
         machine=machine.description(),
-        versions=dict(sorted(versions.items())),
+        versions=settings.versions,
         missing=settings.missing,
         is_sweep=settings.is_sweep,
     )

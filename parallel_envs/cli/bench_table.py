@@ -75,9 +75,9 @@ def progress(total: int) -> Generator[Callable[[str, int], None], None, None]:
 
 
 def _print(*parts: rich.console.RenderableType) -> None:
-    console = rich.console.Console(highlight=False)
+    console = rich.console.Console(highlight=False, markup=False)
     if not console.is_terminal:
         console.width = max(console.width, _LEAST_WIDTH)
     for part in parts:
-        if part != "" or len(parts) > 1:
-            console.print(part)
+        # Lines of text are left whole, so that they can be copied.
+        console.print(part, soft_wrap=isinstance(part, str))

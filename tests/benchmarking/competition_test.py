@@ -38,6 +38,7 @@ def test_what_has_failed_is_not_tried_again() -> None:
 def plan_of(workload: Workload) -> Plan:
     return Plan(
         contestants=(BY_NAME["parallel_envs/here"],),
+        pythons={},
         workloads=(workload,),
         num_envs=(2,),
         num_cores=2,

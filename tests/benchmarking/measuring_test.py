@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import sys
 import time
 from collections.abc import Callable
 
@@ -116,7 +117,15 @@ class Littering(environments.Counting):
 
 
 def job(contestant: Contestant, workload: Workload, timeout: float = 60) -> Job:
-    return Job(contestant, workload, 3, num_cores=2, seconds=0.05, timeout=timeout)
+    return Job(
+        contestant,
+        sys.executable,
+        workload,
+        3,
+        num_cores=2,
+        seconds=0.05,
+        timeout=timeout,
+    )
 
 
 def found(name: str) -> Workload:

@@ -9,10 +9,14 @@ import signal
 import struct
 import subprocess
 import sys
+import sysconfig
+import venv
 import xml.etree.ElementTree as ET
 from typing import Any
 
 import pytest
+
+from parallel_envs.cli import bench_flags, usage
 
 COMMAND = [sys.executable, "-m", "parallel_envs", "bench"]
 QUICK = ["--runs=1", "--seconds=0.1", "--num_envs=2"]
@@ -148,7 +152,8 @@ def test_peer_that_is_not_installed_is_named_with_its_command(
     tmp_path: pathlib.Path,
 ) -> None:
     # A library of ours that nobody has here stands for those that may be there.
-    ended = bench(
+    ended = bench_without(
+        "moolib",
         tmp_path,
         *QUICK,
         "--workloads=null",
@@ -177,12 +182,26 @@ def test_peer_that_is_not_installed_is_named_with_its_command(
         ("--seconds=nan", "--seconds=nan: expected seconds above 0."),
         ("--timeout=0", "--timeout=0.0: expected seconds above 0."),
         ("--env=CartPol-v1", "--env: there is no 'CartPol-v1' in Gymnasium"),
-        ("--output=/proc/nowhere", "--output=/proc/nowhere: "),
+        ("--pythons=/nowhere", "--pythons: expected a Python, got '/nowhere': "),
         ("--outputs=x", "there is no flag --outputs. Did you mean --output?"),
         ("there", "expected flags, as in --name=value, got 'there'."),
     ],
 )
-def test_wrong_flag_is_one_line_and_code_2(
+def test_wrong_flag_is_refused(flag: str, message: str) -> None:
+    with pytest.raises(usage.UsageError) as caught:
+        bench_flags.parse([flag])
+
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("--workloads=imagee", "--workloads: there is no 'imagee'; the nearest is"),
+        ("--output=/proc/nowhere", "--output=/proc/nowhere: No such file or directory"),
+    ],
+)
+def test_what_is_refused_is_one_line_and_code_2(
     tmp_path: pathlib.Path, flag: str, message: str
 ) -> None:
     ended = bench(tmp_path, flag)
@@ -190,14 +209,12 @@ def test_wrong_flag_is_one_line_and_code_2(
     assert ended.returncode == 2, ended.stderr
     assert ended.stdout == ""
     assert len(ended.stderr.splitlines()) == 1
-    assert message in ended.stderr
+    assert ended.stderr.startswith(f"parallel-envs bench: {message}")
 
 
-def test_sweep_takes_no_other_workload(tmp_path: pathlib.Path) -> None:
-    ended = bench(tmp_path, "--sweep", "--env=CartPole-v1")
-
-    assert ended.returncode == 2
-    assert "--sweep: expected neither --env nor --workloads." in ended.stderr
+def test_sweep_takes_no_other_workload() -> None:
+    with pytest.raises(usage.UsageError, match="expected neither --env nor"):
+        bench_flags.parse(["--sweep", "--env=CartPole-v1"])
 
 
 @pytest.mark.parametrize(
@@ -206,17 +223,7 @@ def test_sweep_takes_no_other_workload(tmp_path: pathlib.Path) -> None:
 def test_missing_package_is_named_with_its_command(
     tmp_path: pathlib.Path, package: str, flags: list[str]
 ) -> None:
-    program = (
-        f"import sys; sys.modules[{package!r}] = None\n"
-        "from parallel_envs.cli import main; sys.exit(main.main(sys.argv[1:]))"
-    )
-
-    ended = subprocess.run(
-        [sys.executable, "-c", program, "bench", *flags],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
+    ended = bench_without(package, tmp_path, *flags)
 
     assert ended.returncode == 2
     assert ended.stderr == (
@@ -226,17 +233,52 @@ def test_missing_package_is_named_with_its_command(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_help_tells_flags_and_contestants(tmp_path: pathlib.Path) -> None:
-    ended = bench(tmp_path, "--help")
+def test_library_of_another_environment_takes_part(tmp_path: pathlib.Path) -> None:
+    venv.create(tmp_path / "venv", symlinks=True)
+    (site_packages,) = (tmp_path / "venv").glob("lib/python*/site-packages")
+    # What is installed here stands for what somebody has installed there.
+    (site_packages / "all.pth").write_text(sysconfig.get_path("purelib"))
 
-    assert ended.returncode == 0
-    assert "--workloads=NAME,..." in ended.stdout
-    assert "  moolib: cores, each" in ended.stdout
+    ended = bench_without(
+        "gymnasium",
+        tmp_path,
+        *QUICK,
+        "--workloads=null",
+        "--contestants=gymnasium/sync",
+        f"--pythons={tmp_path}/venv/bin/python",
+    )
+
+    assert ended.returncode == 0, ended.stderr
+    assert re.search(r"gymnasium [\d.]+ \(with NumPy [\d.]+\)", ended.stdout)
+    assert re.search(r"^gymnasium/sync +[\d,]+ ", ended.stdout, re.MULTILINE)
+
+
+def test_help_tells_flags_and_contestants() -> None:
+    text = bench_flags.help_text()
+
+    assert "--workloads=NAME,..." in text
+    assert "  moolib: cores, each" in text
 
 
 def bench(folder: pathlib.Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*COMMAND, *arguments], cwd=folder, capture_output=True, text=True
+    )
+
+
+def bench_without(
+    package: str, folder: pathlib.Path, *arguments: str
+) -> subprocess.CompletedProcess[str]:
+    """Runs the command as if a package were not installed."""
+    program = (
+        f"import sys; sys.modules[{package!r}] = None\n"
+        "from parallel_envs.cli import main; sys.exit(main.main(sys.argv[1:]))"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", program, "bench", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
     )
 
 
