@@ -673,8 +673,11 @@ def test_environments_that_differ_are_a_failure(
     ("arguments", "message"),
     [
         ([], "parallel-envs: no command was given"),
-        (["colect"], r"expected a command (collect), got 'colect'. Did you mean col"),
-        (["xyz"], "parallel-envs: expected a command (collect), got 'xyz'."),
+        (
+            ["colect"],
+            r"expected a command (collect, bench), got 'colect'. Did you mean col",
+        ),
+        (["xyz"], "parallel-envs: expected a command (collect, bench), got 'xyz'."),
         (["collect"], "parallel-envs collect: --env: expected a name, as in --env="),
         ([*CARTPOLE, "--num_env=2"], "no flag --num_env. Did you mean --num_envs?"),
         ([*CARTPOLE, "--num_steps=1e4"], "--num_steps=1e4: expected an integer."),
@@ -779,16 +782,18 @@ def test_missing_package_is_named_with_the_command_that_installs_it(
     assert f"parallel_envs[{extra}]" in ended.stderr
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["collect", "--help"]])
+@pytest.mark.parametrize(
+    ("arguments", "num_flags"), [(["--help"], 17 + 11), (["collect", "--help"], 17)]
+)
 def test_help_tells_our_flags_and_no_others(
-    folder: pathlib.Path, arguments: list[str]
+    folder: pathlib.Path, arguments: list[str], num_flags: int
 ) -> None:
     ended = run(folder, *arguments)
 
     assert (ended.returncode, ended.stderr) == (0, "")
     flags = re.findall(r"^  --(\w+)", ended.stdout, re.MULTILINE)
     assert {"env", "num_envs", "num_steps", "policy", "logdir", "resume"} < set(flags)
-    assert len(flags) == 17
+    assert len(flags) == num_flags
     assert "--num_envs=8 " in ended.stdout
 
 
