@@ -7,10 +7,13 @@ from setuptools import Extension, find_packages, setup
 ALE = "ale-py>=0.10.1,<1"
 GYMNASIUM = "gymnasium>=0.29,<2"
 PYTEST = "pytest>=8.2,<10"
-COLLECT = ["rich>=13.4,<16", "tensorboardX>=2.6.2.2,<3"]
+RICH = "rich>=13.4,<16"
+COLLECT = [RICH, "tensorboardX>=2.6.2.2,<3"]
+BENCH = [RICH, "matplotlib>=3.8,<4"]
 
 EXTRAS = {
     "collect": COLLECT,
+    "bench": BENCH,
     "gymnasium": [GYMNASIUM],
     "atari": ["gymnasium>=1.0,<2", ALE],
     "mujoco": ["gymnasium[mujoco]>=1.0,<2"],
@@ -34,6 +37,7 @@ EXTRAS = {
         "sphinx>=8,<10",
     ],
     "test": [
+        *BENCH,
         *COLLECT,
         ALE,
         "build>=1.2,<2",

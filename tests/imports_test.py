@@ -15,6 +15,7 @@ FOREIGN = [
     "gym",
     "gymnasium",
     "jax",
+    "matplotlib",
     "ray",
     "rich",
     "tensorboardX",

@@ -18,6 +18,7 @@ from parallel_envs.suites import nearest
 
 _COMMANDS = {
     "collect": "runs environments and a policy, and keeps what happens",
+    "bench": "compares this library with others that are installed",
     "tune": "measures how many processes suit an environment",
 }
 """Each command is the module of its name in this package, imported when it is asked."""

@@ -9,12 +9,10 @@ function that makes a time step, for unbatched NumPy observations, and for what
 
 from __future__ import annotations
 
-import os
-import platform
 import timeit
 from collections.abc import Callable
-from importlib import metadata
 
+import guarding
 import numpy as np
 
 from parallel_envs import py_environment
@@ -64,8 +62,7 @@ def main() -> None:
         "termination": lambda: ts.termination(observation, reward),
         "truncation": lambda: ts.truncation(observation, reward),
     }
-    print(f"{platform.machine()}, {os.cpu_count()} CPUs, {platform.platform()}")
-    print(f"Python {platform.python_version()}, NumPy {metadata.version('numpy')}")
+    guarding.print_machine()
     for name, function in functions.items():
         print(f"{name:<28}{_microseconds(function) - nothing:6.3f} us")
     step = _microseconds(lambda: env.step(None))

@@ -8,36 +8,21 @@ without and with the adapter: the least of several rounds that alternate between
 
 from __future__ import annotations
 
-import os
-import platform
+import functools
 import timeit
 from collections.abc import Callable
-from importlib import metadata
 from typing import Any
 
+import guarding
 import gymnasium
 import numpy as np
+import simulated
 
 from parallel_envs.adapters import from_gymnasium
+from parallel_envs.benchmarking.peers import gymnasium_form
 
 _STEPS = 5_000
 _ROUNDS = 11
-
-
-class _Null(gymnasium.Env[Any, Any]):
-    """Returns the same step again and again."""
-
-    observation_space = gymnasium.spaces.Box(-1, 1, (4,), np.float32)
-    action_space = gymnasium.spaces.Discrete(2)
-
-    def __init__(self) -> None:
-        self.observation = np.zeros(4, np.float32)
-
-    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
-        return self.observation, {}
-
-    def step(self, action: Any) -> Any:
-        return self.observation, 1.0, False, False, {}
 
 
 def _endless_cart_pole() -> Any:
@@ -58,10 +43,9 @@ def _microseconds(step: Callable[[Any], Any]) -> float:
 
 
 def main() -> None:
-    print(f"{platform.machine()}, {os.cpu_count()} CPUs, {platform.platform()}")
-    versions = [f"{name} {metadata.version(name)}" for name in ("numpy", "gymnasium")]
-    print(f"Python {platform.python_version()}, {', '.join(versions)}")
-    makers = {"nothing": _Null, "CartPole-v1": _endless_cart_pole}
+    guarding.print_machine("gymnasium")
+    null = functools.partial(gymnasium_form.make, simulated.workload("null"))
+    makers = {"nothing": null, "CartPole-v1": _endless_cart_pole}
     for name, make in makers.items():
         bare, adapted = make(), from_gymnasium(make())
         bare_times: list[float] = []

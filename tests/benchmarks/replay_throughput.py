@@ -10,11 +10,10 @@ many bytes.
 
 from __future__ import annotations
 
-import os
-import platform
 import time
 from collections.abc import Callable
 
+import guarding
 import numpy as np
 
 from parallel_envs import replay
@@ -27,10 +26,7 @@ _ROUNDS = 5
 
 
 def main() -> None:
-    print(
-        f"{platform.machine()}, {os.cpu_count()} cores, Python "
-        f"{platform.python_version()}, NumPy {np.__version__}"
-    )
+    guarding.print_machine()
     buffer = replay.ReplayBuffer(_CAPACITY, _NUM_STREAMS, seed=0)
     steps = _NUM_STREAMS * _CAPACITY
     print(f"add, new memory    {steps / _seconds(lambda: _fill(buffer)):10.0f} steps/s")

@@ -675,9 +675,12 @@ def test_environments_that_differ_are_a_failure(
         ([], "parallel-envs: no command was given"),
         (
             ["colect"],
-            "expected a command (collect, tune), got 'colect'. Did you mean col",
+            "expected a command (collect, bench, tune), got 'colect'. Did you mean",
         ),
-        (["xyz"], "parallel-envs: expected a command (collect, tune), got 'xyz'."),
+        (
+            ["xyz"],
+            "parallel-envs: expected a command (collect, bench, tune), got 'xyz'.",
+        ),
         (["collect"], "parallel-envs collect: --env: expected a name, as in --env="),
         ([*CARTPOLE, "--num_env=2"], "no flag --num_env. Did you mean --num_envs?"),
         ([*CARTPOLE, "--num_steps=1e4"], "--num_steps=1e4: expected an integer."),
@@ -783,7 +786,7 @@ def test_missing_package_is_named_with_the_command_that_installs_it(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "num_flags"), [(["--help"], 17 + 6), (["collect", "--help"], 17)]
+    ("arguments", "num_flags"), [(["--help"], 17 + 6 + 11), (["collect", "--help"], 17)]
 )
 def test_help_tells_our_flags_and_no_others(
     folder: pathlib.Path, arguments: list[str], num_flags: int

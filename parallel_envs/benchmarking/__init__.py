@@ -1,0 +1,1 @@
+"""Compares ways of stepping many environments; see `parallel-envs bench`."""
