@@ -72,8 +72,9 @@ class BellRounds:
         self.news = {}
         self.rung_at = time.monotonic()
         control.command = command
+        bell.expect(num_workers)
         control.asked[:] = number
-        bell.ring(number, num_workers)
+        bell.ring(number)
         events = self._watch.poll(self._limit)
         if len(events) == 1 and events[0][0] == bell.bell:
             doorbell.take(bell.bell)

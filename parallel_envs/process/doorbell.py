@@ -42,10 +42,17 @@ class Doorbell:
             stack.pop_all()
         return cls((made[0], made[1], made[2], made[3]))
 
-    def ring(self, number: int, num_workers: int) -> None:
-        """Wakes all workers for round `number`; called by the parent."""
+    def expect(self, num_workers: int) -> None:
+        """Prepares to count so many answers; called by the parent.
+
+        Before anybody can know of the round: a worker that is awake reads what it is
+        asked for without being rung for, and may be done before this is.
+        """
         if num_workers > 1:
             os.eventfd_write(self._countdown, num_workers - 1)
+
+    def ring(self, number: int) -> None:
+        """Wakes all workers for round `number`; called by the parent."""
         take(self.go(number + 1))
         os.eventfd_write(self.go(number), 1)
 

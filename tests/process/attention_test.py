@@ -31,7 +31,7 @@ class Side:
 
     def ask(self, number: int) -> None:
         self.control.asked[:] = number
-        self.bells.ring(number, 1)
+        self.bells.ring(number)
 
 
 @pytest.fixture(params=[True, False], ids=["spins", "sleeps"])

@@ -73,8 +73,9 @@ def test_one_ring_wakes_all_and_the_last_of_them_rings_back(
 
     with forked(*works):
         for number in range(1, 301):
+            bells.expect(num_workers)
             control.asked[:] = number
-            bells.ring(number, num_workers)
+            bells.ring(number)
 
             assert servants.is_readable(bells.bell, 10)
             assert doorbell.take(bells.bell)
@@ -82,7 +83,7 @@ def test_one_ring_wakes_all_and_the_last_of_them_rings_back(
 
 
 def test_rounds_in_a_row_have_different_bells(bells: Doorbell) -> None:
-    bells.ring(1, 2)
+    bells.ring(1)
 
     assert servants.is_readable(bells.go(1))
     assert not servants.is_readable(bells.go(2))
@@ -91,14 +92,14 @@ def test_rounds_in_a_row_have_different_bells(bells: Doorbell) -> None:
 
 def test_go_is_up_until_the_next_ring(bells: Doorbell) -> None:
     for number in range(1, 5):
-        bells.ring(number, 3)
+        bells.ring(number)
 
         assert servants.is_readable(bells.go(number))
         assert not servants.is_readable(bells.go(number + 1))
 
 
 def test_only_the_last_answer_rings(bells: Doorbell) -> None:
-    bells.ring(1, 3)
+    bells.expect(3)
 
     rung: list[bool] = []
     for _ in range(3):
@@ -108,9 +109,20 @@ def test_only_the_last_answer_rings(bells: Doorbell) -> None:
     assert rung == [False, False, True]
 
 
+def test_answer_of_a_worker_that_was_not_rung_for_yet_counts(bells: Doorbell) -> None:
+    bells.expect(2)
+    bells.answer()  # It was awake, and saw what it was asked for.
+    bells.ring(1)
+
+    assert not servants.is_readable(bells.bell)
+    bells.answer()
+    assert servants.is_readable(bells.bell)
+
+
 def test_silence_takes_back_whatever_is_left(bells: Doorbell) -> None:
-    bells.ring(1, 3)
-    bells.ring(2, 3)
+    bells.expect(3)
+    bells.ring(1)
+    bells.ring(2)
     os.eventfd_write(bells.bell, 1)
 
     bells.silence()
