@@ -106,7 +106,7 @@ class WorkerPool:
             self._memory = _new_file(stack, in_memory=not is_portable)
             self._memory.reserve(ControlBlock.size(size))
             self._control = ControlBlock(self._memory, size)
-            self._control.may_spin = size <= len(os.sched_getaffinity(0))
+            self._control.may_spin = facilities.may_spin(size)
             notes = _new_file(stack, in_memory=not is_portable)
             self._notes = CrashNotes(notes.descriptor)
             bell = None if is_portable else doorbell.Doorbell.create()
