@@ -84,7 +84,12 @@ setup(
             "parallel_envs.batch._row_loop",
             ["parallel_envs/batch/row_loop.c"],
             optional=True,
-        )
+        ),
+        Extension(
+            "parallel_envs.process._bell_loop",
+            ["parallel_envs/process/bell_loop.c"],
+            optional=True,
+        ),
     ],
     entry_points={"console_scripts": ["parallel-envs=parallel_envs.cli.main:run"]},
     python_requires=">=3.10",

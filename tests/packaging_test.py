@@ -72,9 +72,10 @@ def test_wheel_has_each_file_of_the_package_and_nothing_else(built: Built) -> No
     compiled = {path for path in files if path.endswith(".so")}
 
     assert files - compiled == package_files()
-    assert [path.partition(".")[0] for path in compiled] == [
-        "parallel_envs/batch/_row_loop"
-    ]
+    assert {path.partition(".")[0] for path in compiled} == {
+        "parallel_envs/batch/_row_loop",
+        "parallel_envs/process/_bell_loop",
+    }
     assert all(".dist-info/" in path for path in metadata)
 
 
@@ -94,6 +95,7 @@ def test_sdist_has_specs_at_its_top_and_what_the_build_needs(built: Built) -> No
 
     assert {"setup.py", "README.md", "LICENSE", "specs/array_spec.py"} <= names
     assert "parallel_envs/batch/row_loop.c" in names
+    assert "parallel_envs/process/bell_loop.c" in names
     assert not any(name.startswith("tests") for name in names)
 
 

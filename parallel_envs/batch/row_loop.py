@@ -7,20 +7,15 @@ where every row is that of one environment whose time steps are simple.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from parallel_envs import time_step as ts
 from parallel_envs.batch.failure import Failure
 from parallel_envs.batch.row_writer import Array, TimeStepStructure
 from parallel_envs.batch.slot import Faults, Slot
-from parallel_envs.process import worker
+from parallel_envs.process import facilities, worker
 from parallel_envs.process.control_block import Progress
 from parallel_envs.specs import nest
-
-VARIABLE = "PARALLEL_ENVS_PURE"
-"""Name of the environment variable that, if set, has all be done in Python."""
 
 Loop = Callable[[int, list[nest.Nest]], list[Failure]]
 """Steps every row: takes the number of a buffer, and an action for each row."""
@@ -63,14 +58,4 @@ def compiled_loop(
     return loop.step
 
 
-def _imported() -> Any:
-    if os.environ.get(VARIABLE):
-        return None
-    try:
-        from parallel_envs.batch import _row_loop  # pyright: ignore
-    except ImportError:
-        return None  # There was no compiler, or NumPy is not as expected.
-    return _row_loop  # pyright: ignore[reportUnknownVariableType]
-
-
-_row_loop = _imported()
+_row_loop = facilities.compiled("parallel_envs.batch._row_loop")

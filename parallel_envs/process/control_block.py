@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -86,6 +87,16 @@ class ControlBlock:
     def began_at(self, worker: int) -> float:
         """Returns when `worker` began what it was last at, by `time.monotonic`."""
         return self._words[self._word(_BEGAN, worker)] / 1e9
+
+    def places_of(self, worker: int) -> dict[str, Any]:
+        """Returns the words, and which of them concern `worker` in its rounds."""
+        return {
+            "words": self._words,
+            "command": _COMMAND,
+            "asked": self._word(_ASKED, worker),
+            "done": self._word(_DONE, worker),
+            "began": self._word(_BEGAN, worker),
+        }
 
     def progress(self, worker: int) -> Progress:
         """Returns what `worker` notes with what it is at."""

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import platform
+from typing import Any
 
 VARIABLE = "PARALLEL_ENVS_PORTABLE"
 """Name of the environment variable that, set to 1, forces the way of other systems."""
+
+PURE = "PARALLEL_ENVS_PURE"
+"""Name of the environment variable that, set to 1, does without compiled code."""
+
+
+def compiled(name: str) -> Any:
+    """Returns a compiled module; None where it was not built, or does not fit."""
+    if os.environ.get(PURE) == "1":
+        return None
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
 
 
 def is_portable() -> bool:

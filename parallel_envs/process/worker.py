@@ -221,15 +221,19 @@ class Worker:
 
     def _serve_bell_and_channel(self) -> None:
         self._doorbell = doorbell.Doorbell(self._station.bells)
-        waiting = attention.Attention(
+        waiting = attention.attention(
             self._doorbell, self._channel.fileno(), self._control, self._index
         )
         while self._is_open:
-            has_message = waiting.wait(self._done)
+            if not self._channel.has_messages:
+                number, news = waiting.serve(self._attempt_round, self._done)
+                if news is not None:
+                    self._end_round(number, news)
+                    continue
+                self._done = number
             asked = self._control.asked_of(self._index)
             # First what is in the channel: it was asked before the round.
-            if has_message or self._channel.has_messages:
-                self._read_channel()
+            self._read_channel()
             self._catch_up(asked)
 
     def _catch_up(self, asked: int) -> None:
@@ -238,7 +242,12 @@ class Worker:
 
     def _round(self, number: int) -> None:
         self._progress.begin()
-        news = self._attempt(self._the_servant().round, self._control.command)
+        self._end_round(number, self._attempt_round(self._control.command))
+
+    def _attempt_round(self, command: int) -> Any:
+        return self._attempt(self._the_servant().round, command)
+
+    def _end_round(self, number: int, news: Any) -> None:
         if news is not None:
             self._send("news", number, news)
         self._done = number
