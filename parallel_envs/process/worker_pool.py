@@ -311,8 +311,7 @@ class WorkerPool:
         Raises:
             ClosedError: If the pool is closed, or gets closed meanwhile.
         """
-        if self._is_dirty or self._is_closed:
-            self.settle()
+        self.settle()
         assert self._bells is not None, "there is no bell: use round_by_channel"
         size, num_dead = len(self._factories), len(self._processes.dead)
         if num_dead and (num_dead == size or not wait_for_all):
