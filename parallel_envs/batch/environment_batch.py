@@ -406,9 +406,8 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
         return time_step if out is None else out
 
     def _check_stepping(self, name: str) -> None:
-        if not self._finalizer.alive:
-            self._rows.check_open()  # It was closed while this waited for its turn.
-        if self._has_failed:
+        if self._has_failed or not self._finalizer.alive:
+            self._rows.check_open()  # It may have been closed meanwhile.
             raise RuntimeError(
                 f"{name}: the last call failed or was interrupted, so the rows are at "
                 "different steps. Call reset() first."
