@@ -1,15 +1,19 @@
-"""The implementations of a batch, for tests that run on every one of them."""
+"""The implementations of a batch, and kinds of rows, for tests that run on all."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
 import parallel_envs as pe
 from parallel_envs.batch.environment_batch import EnvironmentBatch
 from parallel_envs.process import facilities
+from parallel_envs.testing import environments
+from parallel_envs.testing.random_py_environment import RandomPyEnvironment
 
 Constructors = Sequence[Callable[[], Any]]
 
@@ -71,4 +75,38 @@ STARTS: dict[str, Callable[[Constructors], EnvironmentBatch]] = {
         context="spawn",
         validate=False,
     ),
+}
+
+
+class Tree(environments.Nested):
+    """A nested environment with a variable leaf, whose action shows in what follows."""
+
+    def observation_spec(self) -> Any:
+        spec = super().observation_spec()
+        return {**spec, "seen": pe.ArraySpec((None, 2), np.float32)}
+
+    def _observation(self) -> Any:
+        action = self.last_action or {"move": np.zeros(2), "jump": False}
+        moved = np.tile(np.asarray(action["move"], np.float32), (self.t, 1))
+        goal = np.int32(self.episode * 2 + int(action["jump"]))
+        return {**super()._observation(), "goal": goal, "seen": moved.reshape(-1, 2)}
+
+
+def random_rows(batch_size: int) -> Any:
+    """Returns batched rows that end at random."""
+    return RandomPyEnvironment(
+        {"x": pe.BoundedArraySpec((2,), np.float32, -1, 1)},
+        pe.BoundedArraySpec((), np.int32, 0, 3),
+        episode_end_probability=0.3,
+        batch_size=batch_size,
+        seed=0,
+    )
+
+
+# Every kind of rows.
+KINDS: dict[str, list[Callable[[], Any]]] = {
+    "drawing": [functools.partial(environments.Drawing, i) for i in range(4)],
+    "tree": [functools.partial(Tree, i, length=2 + i) for i in range(3)],
+    "image": [functools.partial(environments.Image, i) for i in range(2)],
+    "batched": [functools.partial(random_rows, count) for count in (2, 3)],
 }

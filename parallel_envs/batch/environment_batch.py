@@ -235,6 +235,19 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
                 leaves, rows = self._traffic.receive(count)
             return self._structure.pack(leaves, self._time_step_type), rows
 
+    def current_time_step(self) -> ts.TimeStep:
+        """Returns what each row said last, in a `reset`, a `step` or a `recv`.
+
+        Raises:
+            ValueError: If there was no `reset` yet.
+        """
+        if self._traffic.has_news:
+            with self._lock:
+                last: Any = self._current_time_step
+                leaves = self._traffic.merged(self._structure.flatten(last))
+                return self._structure.pack(leaves, self._time_step_type)
+        return super().current_time_step()
+
     def should_reset(self, current_time_step: ts.TimeStep) -> bool:
         """Returns False: every row resets by itself."""
         return False
@@ -453,6 +466,7 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
         self._has_failed = False
         time_step = self._structure.pack(leaves, self._time_step_type)
         self._current_time_step = time_step
+        self._traffic.forget()
         return time_step
 
     @contextlib.contextmanager

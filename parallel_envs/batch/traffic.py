@@ -52,6 +52,9 @@ class Traffic:
         self._starts: set[int] = set()  # Rows that owe their FIRST to a failed reset.
         self._held: set[int] = set()  # Rows that say MID while others of theirs start.
         self._values: dict[int, list[Any]] = {}  # Of variable leaves, one for each row.
+        # For each row that was handed out since the last round, in which leaves and
+        # where. The leaves themselves: to copy each of them would take as long again.
+        self._said: dict[int, tuple[Leaves, int]] = {}
 
     def lay_out(
         self, structure: TimeStepStructure, spans: Sequence[tuple[int, int]]
@@ -69,6 +72,11 @@ class Traffic:
     def num_outstanding(self) -> int:
         """How many rows have an action whose step was not handed out."""
         return len(self._outstanding)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether a row was handed out since the last round."""
+        return bool(self._said)
 
     def checked_rows(self, env_ids: Any) -> list[int]:
         """Returns the rows that `env_ids` names; None is all.
@@ -161,7 +169,24 @@ class Traffic:
         rows = [self._landed.popleft() for _ in range(num_rows)]
         leaves = self._leaves(rows)
         self._outstanding.difference_update(rows)
+        self._said.update({row: (leaves, place) for place, row in enumerate(rows)})
         return leaves, np.array(rows, np.int32)
+
+    def merged(self, leaves: Leaves) -> Leaves:
+        """Returns what each row said last.
+
+        Args:
+            leaves: What the last round has returned, which stays as it is.
+        """
+        merged: Leaves = [leaf.copy() for leaf in leaves]  # Arrays, or lists of them.
+        for row, (received, place) in self._said.items():
+            for leaf, own in zip(merged, received, strict=True):
+                leaf[row] = own[place]
+        return merged
+
+    def forget(self) -> None:
+        """Forgets what was handed out, since a round has told more."""
+        self._said.clear()
 
     def drop(self) -> None:
         """Forgets all that is under way; what has begun may yet run to its end."""

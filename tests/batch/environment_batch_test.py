@@ -17,7 +17,6 @@ from parallel_envs import time_step as ts
 from parallel_envs.batch.environment_batch import EnvironmentBatch
 from parallel_envs.specs import nest
 from parallel_envs.testing import environments
-from parallel_envs.testing.random_py_environment import RandomPyEnvironment
 from tests import batches
 
 Make = Callable[[batches.Constructors], EnvironmentBatch]
@@ -43,20 +42,6 @@ def zeros(count: int = NUM_ROWS) -> Any:
     return np.zeros(count, np.int64)
 
 
-class Tree(environments.Nested):
-    """A nested environment with a variable leaf, whose action shows in what follows."""
-
-    def observation_spec(self) -> Any:
-        spec = super().observation_spec()
-        return {**spec, "seen": pe.ArraySpec((None, 2), np.float32)}
-
-    def _observation(self) -> Any:
-        action = self.last_action or {"move": np.zeros(2), "jump": False}
-        moved = np.tile(np.asarray(action["move"], np.float32), (self.t, 1))
-        goal = np.int32(self.episode * 2 + int(action["jump"]))
-        return {**super()._observation(), "goal": goal, "seen": moved.reshape(-1, 2)}
-
-
 def record(batch: EnvironmentBatch, num_steps: int = 9) -> list[Any]:
     """Returns everything that a batch returned, as structure and bytes."""
     generator = np.random.default_rng(5)
@@ -67,36 +52,17 @@ def record(batch: EnvironmentBatch, num_steps: int = 9) -> list[Any]:
         return batches.frozen(steps)
 
 
-def random_rows(batch_size: int) -> Any:
-    """Returns batched rows that end at random."""
-    return RandomPyEnvironment(
-        {"x": pe.BoundedArraySpec((2,), np.float32, -1, 1)},
-        pe.BoundedArraySpec((), np.int32, 0, 3),
-        episode_end_probability=0.3,
-        batch_size=batch_size,
-        seed=0,
-    )
-
-
-KINDS: dict[str, list[Callable[[], Any]]] = {
-    "drawing": [functools.partial(environments.Drawing, i) for i in range(4)],
-    "tree": [functools.partial(Tree, i, length=2 + i) for i in range(3)],
-    "image": [functools.partial(environments.Image, i) for i in range(2)],
-    "batched": [functools.partial(random_rows, count) for count in (2, 3)],
-}
-
-
 @functools.cache
 def expected_of(kind: str) -> list[Any]:
-    return record(batches.MODES["batched"](KINDS[kind]))
+    return record(batches.MODES["batched"](batches.KINDS[kind]))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", batches.KINDS)
 @pytest.mark.parametrize("mode", [*batches.MODES, *batches.STARTS])
 def test_every_implementation_returns_the_same_to_the_bit(mode: str, kind: str) -> None:
     make = {**batches.MODES, **batches.STARTS}[mode]
 
-    recorded = record(make(KINDS[kind]))
+    recorded = record(make(batches.KINDS[kind]))
 
     assert recorded == expected_of(kind)
 

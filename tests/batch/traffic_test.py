@@ -23,7 +23,6 @@ from parallel_envs.batch.environment_batch import EnvironmentBatch
 from parallel_envs.process import facilities
 from parallel_envs.testing import environments
 from tests import batches, waiting
-from tests.batch.environment_batch_test import KINDS
 
 FIRST, MID, LAST = 0, 1, 2
 NUM_ROWS = 4
@@ -112,7 +111,7 @@ def test_each_row_gives_its_own_stream(env: EnvironmentBatch) -> None:
 @pytest.mark.parametrize("kind", ["tree", "batched"])
 def test_received_steps_are_those_of_a_round(make: Make, kind: str) -> None:
     generator = np.random.default_rng(5)
-    with make(KINDS[kind]) as sending, make(KINDS[kind]) as stepping:
+    with make(batches.KINDS[kind]) as sending, make(batches.KINDS[kind]) as stepping:
         spec = pe.specs.add_outer_dim(sending.action_spec(), sending.batch_size)
         sending.reset()
         stepping.reset()
@@ -184,6 +183,50 @@ def test_a_round_follows_when_all_is_received(env: EnvironmentBatch) -> None:
     time_step = env.step(zeros())
 
     assert time_step.observation[:, 2].tolist() == [2, 1, 2, 1]
+
+
+@pytest.mark.parametrize("kind", ["tree", "batched"])
+def test_the_current_time_step_is_what_each_row_said_last(
+    make: Make, kind: str
+) -> None:
+    generator = np.random.default_rng(5)
+    with make(batches.KINDS[kind]) as env:
+        spec = pe.specs.add_outer_dim(env.action_spec(), env.batch_size)
+        env.reset()
+        said = env.step(pe.specs.sample(spec, generator))
+        before = batches.frozen([said])
+        first, last = [0, 1], list(range(env.batch_size))[2:]
+        for rows in (first, last, last):
+            action = pe.specs.sample(spec, generator)
+            env.send(ordered(action, rows), rows)
+            time_step, ids = env.recv()
+            places = np.argsort(ids)
+            assert batches.frozen(
+                [ordered(env.current_time_step(), rows)]
+            ) == batches.frozen([ordered(time_step, places)])
+
+        assert batches.frozen([said]) == before
+        latest = env.step(pe.specs.sample(spec, generator))
+        assert env.current_time_step() is latest
+
+
+def test_rows_under_way_are_at_what_they_said_before(env: EnvironmentBatch) -> None:
+    env.send(zeros())
+    env.recv()
+
+    env.send(zeros(2), [1, 3])
+    time_step = env.current_time_step()
+
+    assert time_step.observation.tolist() == [[row, 0, 1] for row in range(NUM_ROWS)]
+
+
+def test_a_reset_is_what_rows_have_said_last(env: EnvironmentBatch) -> None:
+    env.send(zeros())
+    env.recv(2)
+
+    time_step = env.reset()
+
+    assert env.current_time_step() is time_step
 
 
 def test_reset_drops_what_is_under_way(env: EnvironmentBatch) -> None:
@@ -260,7 +303,7 @@ def test_a_reset_comes_first(make: Make) -> None:
 
 
 def test_rows_of_a_batched_environment_go_together(make: Make) -> None:
-    with make(KINDS["batched"]) as env:
+    with make(batches.KINDS["batched"]) as env:
         env.reset()
         with pytest.raises(ValueError, match="rows 0 to 1 are one batched environment"):
             env.send(np.zeros(2, np.int32), [1, 2])
