@@ -1,8 +1,9 @@
 """Numbers about what a driver sees: returns, lengths, counts and speed.
 
 A metric is an observer: it is called with each `Trajectory`, of a single environment
-(step types of shape `()`) or of a batch (`[B]`). Names, defaults and results are those
-of TF-Agents' `metrics/py_metrics.py`, with two differences in what an episode is:
+(step types of shape `()`), of a batch (`[B]`), or of some of its rows (`[n]`), whose
+numbers `AsyncDriver` gives as `env_ids`. Names, defaults and results are those of
+TF-Agents' `metrics/py_metrics.py`, with two differences in what an episode is:
 
 - An episode whose start was not seen, because the metric was attached or reset within
   it, has no return and no length here. TF-Agents takes what it saw for the whole.
@@ -29,6 +30,9 @@ from parallel_envs import time_step as ts
 from parallel_envs import trajectory as tr
 
 _logger = logging.getLogger(__name__)
+
+EnvIds = npt.NDArray[np.integer[Any]]
+"""The row of each step, `[n]`, each of them once."""
 
 
 class PyMetric(abc.ABC):
@@ -83,8 +87,8 @@ class PyStepMetric(PyMetric):
     """A metric that is called with trajectories."""
 
     @abc.abstractmethod
-    def call(self, trajectory: tr.Trajectory) -> None:
-        """Takes in one step of an environment or of a batch."""
+    def call(self, trajectory: tr.Trajectory, env_ids: EnvIds | None = None) -> None:
+        """Takes in one step of an environment, of a batch, or of the rows `env_ids`."""
 
 
 class StreamingMetric(PyStepMetric):
@@ -146,9 +150,9 @@ class AverageReturn(StreamingMetric):
         """See `StreamingMetric`; `buffer_size` counts episodes."""
         super().__init__(name, buffer_size, batch_size)
 
-    def call(self, trajectory: tr.Trajectory) -> None:
+    def call(self, trajectory: tr.Trajectory, env_ids: EnvIds | None = None) -> None:
         """Adds the rewards, and takes the returns of episodes that ended."""
-        _, returns = self._totals.add(trajectory, trajectory.reward)
+        _, returns = self._totals.add(trajectory, trajectory.reward, env_ids)
         self.add_to_buffer(returns)
 
 
@@ -164,9 +168,10 @@ class AverageEpisodeLength(StreamingMetric):
         """See `StreamingMetric`; `buffer_size` counts episodes."""
         super().__init__(name, buffer_size, batch_size)
 
-    def call(self, trajectory: tr.Trajectory) -> None:
+    def call(self, trajectory: tr.Trajectory, env_ids: EnvIds | None = None) -> None:
         """Counts a step in each row, and takes the lengths of episodes that ended."""
-        _, lengths = self._totals.add(trajectory, np.ones_like(trajectory.step_type))
+        ones = np.ones_like(trajectory.step_type)
+        _, lengths = self._totals.add(trajectory, ones, env_ids)
         self.add_to_buffer(lengths)
 
 
@@ -190,7 +195,7 @@ class EnvironmentSteps(PyStepMetric):
         """Returns the number of steps."""
         return np.int64(self._count)
 
-    def call(self, trajectory: tr.Trajectory) -> None:
+    def call(self, trajectory: tr.Trajectory, env_ids: EnvIds | None = None) -> None:
         """Counts the rows that took a step."""
         self._count += _count_steps(trajectory)
 
@@ -211,7 +216,7 @@ class NumberOfEpisodes(PyStepMetric):
         """Returns the number of episodes."""
         return np.int64(self._count)
 
-    def call(self, trajectory: tr.Trajectory) -> None:
+    def call(self, trajectory: tr.Trajectory, env_ids: EnvIds | None = None) -> None:
         """Counts the rows whose episode ended with this step."""
         ends = np.equal(trajectory.next_step_type, _LAST)
         if np.count_nonzero(ends):
@@ -248,7 +253,7 @@ class StepsPerSecond(PyStepMetric):
             return np.float64(0.0)
         return np.float64(self._count / (self._end - self._start))
 
-    def call(self, trajectory: tr.Trajectory) -> None:
+    def call(self, trajectory: tr.Trajectory, env_ids: EnvIds | None = None) -> None:
         """Counts the rows that took a step, and looks at the clock."""
         self._end = self._clock()
         if self._start is None:
@@ -293,16 +298,19 @@ class EpisodeReturns:
         self._totals = _EpisodeTotals(batch_size)
         self._finished: list[tuple[int, Any]] = []
 
-    def __call__(self, trajectory: tr.Trajectory) -> None:
-        """Adds the rewards of one step of the environment or of the batch."""
-        rows, returns = self._totals.add(trajectory, trajectory.reward)
+    def __call__(
+        self, trajectory: tr.Trajectory, env_ids: EnvIds | None = None
+    ) -> None:
+        """Adds the rewards of one step of the environment, the batch or some rows."""
+        rows, returns = self._totals.add(trajectory, trajectory.reward, env_ids)
         self._finished.extend(zip(rows.tolist(), returns.tolist(), strict=True))
 
     def finished(self) -> list[tuple[int, Any]]:
         """Returns `(row, return)` of all episodes since the start or the last `reset`.
 
-        They are in the order in which they ended, by row where several ended at once. A
-        return is a float, or a list of floats where rewards are vectors.
+        They are in the order in which they ended; where several ended at once, by row,
+        or in the order of the `env_ids`. A return is a float, or a list of floats where
+        rewards are vectors.
         """
         return list(self._finished)
 
@@ -348,62 +356,114 @@ class _EpisodeTotals:
 
     def reset(self) -> None:
         """Forgets the episodes that have begun, and the number of rows."""
+        self._has_begun = False
         self._has_started = np.zeros((), np.bool_)
-        self._totals: npt.NDArray[np.float64] | None = None
+        self._totals = np.zeros((), np.float64)
 
     def add(
-        self, trajectory: tr.Trajectory, values: npt.ArrayLike
-    ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
+        self,
+        trajectory: tr.Trajectory,
+        values: npt.ArrayLike,
+        env_ids: EnvIds | None = None,
+    ) -> tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.float64]]:
         """Adds values `[B, ...]`, or `[...]` of a single environment.
 
+        Args:
+            trajectory: Of all rows, or of those in `env_ids`.
+            values: What is summed.
+            env_ids: The rows `[n]`; None for all.
+
         Returns:
-            The rows `[n]` whose episode ended, rising, and their totals `[n, ...]`.
+            The rows `[n]` whose episode ended, rising or in the order of `env_ids`, and
+            their totals `[n, ...]`.
 
         Raises:
             ValueError: If shapes are not those of before, or not those of a batch.
         """
         step_type = np.asarray(trajectory.step_type)
         values = np.asarray(values)
-        totals = self._totals
-        if totals is None:
-            totals = self._begin(step_type.shape, values)
-        elif step_type.shape != self._has_started.shape:
-            raise ValueError(
-                "trajectory: expected step types of shape "
-                f"{self._has_started.shape} as before, got {step_type.shape}. "
-                "After reset() a metric takes another number of rows."
-            )
+        if env_ids is None:
+            self._check_all(step_type.shape, values)
+        else:
+            env_ids = np.asarray(env_ids)
+            self._check_some(step_type.shape, values, env_ids)
+        place: Any = ... if env_ids is None else env_ids
+        totals, has_started = self._totals[place], self._has_started[place]
         starts = np.not_equal(step_type, _MID)
         if np.count_nonzero(starts):
             totals[starts] = 0.0
-            self._has_started |= starts
+            has_started |= starts
             values = np.array(values, np.float64)
             values[np.equal(step_type, _LAST)] = 0.0  # A boundary earns nothing.
         totals += values
+        if env_ids is not None:  # They are copies then, and else views.
+            self._totals[place], self._has_started[place] = totals, has_started
         ends = np.equal(trajectory.next_step_type, _LAST)
         if not np.count_nonzero(ends):
             return _NO_ROWS, _NO_TOTALS
-        ends = ends & self._has_started & np.not_equal(step_type, _LAST)
-        return np.flatnonzero(ends), totals[ends]
+        ends = ends & has_started & np.not_equal(step_type, _LAST)
+        rows = np.flatnonzero(ends)
+        return (rows if env_ids is None else env_ids[rows]), totals[ends]
+
+    def _check_all(self, batch: tuple[int, ...], values: npt.NDArray[Any]) -> None:
+        """Checks a step of all rows; the first one decides how many there are."""
+        if not self._has_begun:
+            num_rows = math.prod(batch)
+            if len(batch) > 1 or self._batch_size not in (None, num_rows):
+                expected = "B" if self._batch_size is None else self._batch_size
+                raise ValueError(
+                    f"trajectory: expected step types of shape () or ({expected},), "
+                    f"got {batch}."
+                )
+            self._begin(batch, batch, values)
+        elif batch != self._has_started.shape:
+            raise ValueError(
+                "trajectory: expected step types of shape "
+                f"{self._has_started.shape} as before, got {batch}. "
+                "After reset() a metric takes another number of rows."
+            )
+
+    def _check_some(
+        self, batch: tuple[int, ...], values: npt.NDArray[Any], env_ids: EnvIds
+    ) -> None:
+        """Checks a step of some rows, and makes room for those that are new."""
+        if env_ids.shape != batch or len(batch) != 1 or env_ids.dtype.kind not in "iu":
+            raise ValueError(
+                "env_ids: expected the row of each step, integers of the step types' "
+                f"shape {batch}, got {env_ids.dtype} of shape {env_ids.shape}."
+            )
+        rows = env_ids.tolist()
+        num_rows = 1 + max(rows, default=-1)
+        if min(rows, default=0) < 0 or num_rows > (self._batch_size or num_rows):
+            limit = "" if self._batch_size is None else f" to {self._batch_size - 1}"
+            raise ValueError(f"env_ids: expected rows from 0{limit}, got {rows}.")
+        if not self._has_begun:
+            self._begin((self._batch_size or num_rows,), batch, values)
+        elif not self._has_started.ndim:
+            raise ValueError(
+                "env_ids: expected None, since the steps before were of a single "
+                f"environment, got {rows}. After reset() a metric takes others."
+            )
+        if (num_new := num_rows - len(self._has_started)) > 0:
+            self._has_started = _with_zeros(self._has_started, num_new)
+            self._totals = _with_zeros(self._totals, num_new)
 
     def _begin(
-        self, batch: tuple[int, ...], values: npt.NDArray[Any]
-    ) -> npt.NDArray[np.float64]:
-        num_rows = math.prod(batch)
-        if len(batch) > 1 or self._batch_size not in (None, num_rows):
-            expected = "B" if self._batch_size is None else self._batch_size
-            raise ValueError(
-                f"trajectory: expected step types of shape () or ({expected},), "
-                f"got {batch}."
-            )
+        self, rows: tuple[int, ...], batch: tuple[int, ...], values: npt.NDArray[Any]
+    ) -> None:
+        """Makes room for rows, as the first values `[*batch, ...]` need it."""
         if values.dtype.kind not in "biuf" or values.shape[: len(batch)] != batch:
             raise ValueError(
                 f"trajectory.reward: expected numbers of shape {batch}, or more "
                 f"dimensions after those, got {values.dtype} of shape {values.shape}."
             )
-        self._has_started = np.zeros(batch, np.bool_)
-        self._totals = np.zeros(values.shape, np.float64)
-        return self._totals
+        self._has_started = np.zeros(rows, np.bool_)
+        self._totals = np.zeros((*rows, *values.shape[len(batch) :]), np.float64)
+        self._has_begun = True
+
+
+def _with_zeros(array: npt.NDArray[Any], num_rows: int) -> npt.NDArray[Any]:
+    return np.concatenate([array, np.zeros((num_rows, *array.shape[1:]), array.dtype)])
 
 
 _NO_ROWS = np.zeros(0, np.intp)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import pickle
 from collections.abc import Iterator
 from typing import Any
@@ -110,6 +111,95 @@ def test_metrics_equal_a_loop_over_rows(
     assert num_episodes.result() == sum(
         now != LAST and then == LAST for now, then in pairs
     )
+
+
+@hypothesis.given(streams(), st.data(), st.booleans())
+def test_some_rows_at_a_time_are_counted_as_all_at_once(
+    steps: list[tr.Trajectory], data: st.DataObject, is_size_known: bool
+) -> None:
+    num_rows = len(steps[0].step_type) if steps else 1
+    size = num_rows if is_size_known else None
+    at_once = every_metric(num_rows, None)
+    by_rows = every_metric(num_rows, size)
+
+    for taken in steps:
+        for metric in at_once:
+            metric(taken)
+        order = np.array(data.draw(st.permutations(range(num_rows))), np.int32)
+        for env_ids in np.split(order, [data.draw(st.integers(0, num_rows))]):
+            part = tr.Trajectory(
+                *(
+                    leaf[env_ids] if isinstance(leaf, np.ndarray) else ()
+                    for leaf in taken
+                )
+            )
+            for metric in by_rows:
+                metric(part, env_ids)
+
+    for one, other in zip(at_once, by_rows, strict=True):
+        assert results_of(one) == results_of(other)
+
+
+def every_metric(num_rows: int, batch_size: int | None) -> list[Any]:
+    return [
+        metrics.EpisodeReturns(num_rows),
+        metrics.AverageReturn(buffer_size=math.inf, batch_size=batch_size),
+        metrics.AverageEpisodeLength(buffer_size=math.inf, batch_size=batch_size),
+        metrics.EnvironmentSteps(),
+        metrics.NumberOfEpisodes(),
+    ]
+
+
+def results_of(metric: Any) -> Any:
+    """Returns all of it, but for the order of what ended at once."""
+    if isinstance(metric, metrics.EpisodeReturns):
+        return sorted(metric.finished())
+    if isinstance(metric, metrics.StreamingMetric):
+        return sorted(metric.data.tolist())
+    return metric.result()
+
+
+def test_rows_are_told_apart_after_steps_of_all_of_them() -> None:
+    returns = metrics.EpisodeReturns(batch_size=2)
+
+    returns(step([FIRST, FIRST], [MID, MID], [1, 10]))
+    returns(step([MID], [LAST], [20]), np.array([1], np.int32))
+    returns(step([MID], [LAST], [2]), np.array([0], np.int32))
+
+    assert returns.finished() == [(1, 30.0), (0, 3.0)]
+
+
+def test_speed_counts_the_rows_that_were_told() -> None:
+    times: Iterator[float] = itertools.count(100.0, 0.5)
+    speed = metrics.StepsPerSecond(clock=lambda: next(times))
+
+    for env_ids in ([0, 1], [2], [3, 1]):
+        kinds = [MID] * len(env_ids)
+        speed(step(kinds, kinds, kinds), np.array(env_ids, np.int32))
+
+    assert speed.result() == 3.0
+
+
+@pytest.mark.parametrize(
+    ("env_ids", "message"),
+    [
+        ([0, 3], r"env_ids: expected rows from 0 to 2, got \[0, 3\]"),
+        ([0, -1], r"env_ids: expected rows from 0 to 2, got \[0, -1\]"),
+        ([0], r"integers of the step types' shape \(2,\), got int64 of shape \(1,\)"),
+        ([0.0, 1.0], r"integers of the step types' shape \(2,\), got float64 of"),
+    ],
+)
+def test_wrong_rows_are_refused(env_ids: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        metrics.EpisodeReturns(3)(step([MID] * 2, [MID] * 2, [0] * 2), env_ids)
+
+
+def test_rows_after_a_single_environment_are_refused() -> None:
+    average = metrics.AverageReturn()
+    average(step(FIRST, MID, 1))
+
+    with pytest.raises(ValueError, match="env_ids: expected None, since the steps bef"):
+        average(step([MID], [MID], [1]), np.array([0]))
 
 
 def test_averages_and_counts_of_two_rows() -> None:

@@ -89,8 +89,8 @@ def test_the_state_of_the_policy_is_kept_from_run_to_run() -> None:
 
 def test_observers_are_called_in_order_and_a_metric_among_them_once() -> None:
     class Count(metrics.EnvironmentSteps):
-        def call(self, trajectory: Trajectory) -> None:
-            super().call(trajectory)
+        def call(self, trajectory: Trajectory, env_ids: Any = None) -> None:
+            super().call(trajectory, env_ids)
             calls.append(self.name)
 
     def first(trajectory: Trajectory) -> None:
