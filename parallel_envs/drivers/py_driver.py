@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,14 +10,14 @@ import numpy.typing as npt
 
 from parallel_envs import py_policy, trajectory
 from parallel_envs import time_step as ts
-from parallel_envs.drivers import driver
+from parallel_envs.drivers import driver, limits
 from parallel_envs.py_environment import PyEnvironment
 from parallel_envs.specs import nest
 
 Nest = nest.Nest
 
 
-class PyDriver(driver.Driver):
+class PyDriver(driver.Driver[driver.Observer, driver.TransitionObserver]):
     """Steps an environment, single or batched, until it has seen enough.
 
     It counts as TF-Agents' `PyDriver` does. Each call of `env.step` is told to the
@@ -70,15 +68,18 @@ class PyDriver(driver.Driver):
                 observer cannot be called, or a limit is not an integer.
             ValueError: If there is no limit, or a negative one.
         """
-        super().__init__(env, policy, observers, transition_observers, info_observers)
-        self._max_steps = _checked_limit("max_steps", max_steps)
-        self._max_episodes = _checked_limit("max_episodes", max_episodes)
-        if self._max_steps == self._max_episodes == math.inf:
-            raise ValueError(
-                "max_steps and max_episodes: expected at least one of them to be 1 or "
-                f"more, got {max_steps!r} and {max_episodes!r}."
-            )
-        self._end_episode_on_boundary = end_episode_on_boundary
+        super().__init__(env, policy, observers, transition_observers)
+        self._info_observers = driver.checked_observers(
+            "info_observers", info_observers
+        )
+        self._limits = limits.Limits(
+            max_steps, max_episodes, end_episode_on_boundary=end_episode_on_boundary
+        )
+
+    @property
+    def info_observers(self) -> list[driver.InfoObserver]:
+        """Who is told what the environment said about each step."""
+        return self._info_observers
 
     def run(
         self, time_step: ts.TimeStep | None = None, policy_state: Nest = ()
@@ -99,37 +100,23 @@ class PyDriver(driver.Driver):
         """
         if time_step is None:
             time_step = self._current_time_step()
-        if _is_empty(policy_state):
+        if driver.is_empty(policy_state):
             policy_state = self._initial_state()
         num_rows = np.size(time_step.step_type)
-        num_last = _count_last(time_step)
-        num_steps = num_episodes = 0
-        while num_steps < self._max_steps and num_episodes < self._max_episodes:
+        num_last = driver.count_last(time_step.step_type)
+        tally = limits.Tally(self._limits)
+        while not tally.is_full:
             policy_step = self._policy.action(time_step, policy_state)
             next_time_step = self._env.step(policy_step.action)
             self._notify(time_step, policy_step, policy_state, next_time_step)
-            # Rows that were LAST made a boundary just now.
-            num_boundary, num_last = num_last, _count_last(next_time_step)
-            num_steps += num_rows - num_boundary
-            num_episodes += num_boundary if self._end_episode_on_boundary else num_last
+            num_boundary = num_last  # Rows that were LAST made a boundary just now.
+            num_last = driver.count_last(next_time_step.step_type)
+            tally.add(num_rows, num_boundary, num_last)
             policy_state = policy_step.state
-            if not _is_empty(policy_state):
+            if not driver.is_empty(policy_state):
                 policy_state = self._begun_anew(policy_state, next_time_step)
             time_step = next_time_step
         return time_step, policy_state
-
-    def _current_time_step(self) -> ts.TimeStep:
-        try:
-            return self._env.current_time_step()
-        except ValueError:  # There was no reset yet.
-            return self._env.reset()
-
-    def _initial_state(self) -> Nest:
-        batch_size = self._env.batch_size
-        if batch_size is None and not _is_ours(self._policy):
-            # TF-Agents' policies make a batch of one out of a single environment.
-            batch_size = 1
-        return py_policy.initial_state(self._policy, batch_size)
 
     def _notify(
         self,
@@ -162,38 +149,13 @@ class PyDriver(driver.Driver):
         initial = self._initial_state()
         if not is_first.ndim:
             return initial
-        if _is_empty(initial):
+        if driver.is_empty(initial):
             return policy_state  # It made its state itself, in a form we do not know.
 
         def choose(current: object, start: Any) -> object:
             return _choose_rows(is_first, start, current)
 
         return nest.map_structure(choose, policy_state, initial)
-
-
-def _checked_limit(name: str, limit: int | None) -> float:
-    """Returns the limit, infinity for none."""
-    if limit is None:
-        return math.inf
-    try:
-        number = operator.index(limit)
-    except TypeError:
-        raise TypeError(f"{name}: expected an int or None, got {limit!r}.") from None
-    if number < 0:
-        raise ValueError(f"{name}: expected 1 or more, or None, got {number}.")
-    return number or math.inf
-
-
-def _is_empty(state: Nest) -> bool:
-    return state.__class__ is tuple and not state
-
-
-def _is_ours(policy: object) -> bool:
-    return isinstance(policy, py_policy.PyPolicy)
-
-
-def _count_last(time_step: ts.TimeStep) -> int:
-    return int(np.count_nonzero(np.equal(time_step.step_type, ts.StepType.LAST)))
 
 
 def _choose_rows(mask: npt.NDArray[np.bool_], start: Any, current: Any) -> Any:
