@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from parallel_envs import wrappers as wrappers
     from parallel_envs.autotuning.autotune import autotune as autotune
     from parallel_envs.drivers import Actor as Actor
+    from parallel_envs.drivers import AsyncDriver as AsyncDriver
     from parallel_envs.drivers import PyDriver as PyDriver
     from parallel_envs.py_policy import PyPolicy as PyPolicy
     from parallel_envs.random_py_policy import RandomPyPolicy as RandomPyPolicy
@@ -74,6 +75,7 @@ _MODULES = ("adapters", "drivers", "metrics", "replay", "suites", "testing", "wr
 # Names of what a worker does not need, which would make it start later.
 _HOMES = {
     "Actor": "drivers",
+    "AsyncDriver": "drivers",
     "PyDriver": "drivers",
     "PyPolicy": "py_policy",
     "RandomPyPolicy": "random_py_policy",
