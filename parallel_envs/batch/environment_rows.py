@@ -56,7 +56,8 @@ class Command(enum.IntEnum):
 
     def into(self, buffer: int) -> int:
         """Returns the number by which a round is asked for that writes to a buffer."""
-        return self + _NUM_COMMANDS * buffer
+        # As `value`, which is a property, and this runs at each step.
+        return self._value_ + _NUM_COMMANDS * buffer
 
 
 _NUM_COMMANDS = len(Command)
@@ -278,8 +279,9 @@ class EnvironmentRows:
             slots: list[tuple[int, bool]] = extras
             started = [self._slots[slot].start(twice) for slot, twice in slots]
             failures = list(filter(None, started))
-        values = self._writer.take_extras()
-        return Report(tuple(failures), values) if failures or values else None
+        if not failures and not self._writer.has_extras:
+            return None
+        return Report(tuple(failures), self._writer.take_extras())
 
     def rows_of(self, part: int) -> slice:
         """Returns the rows of one environment."""

@@ -104,7 +104,8 @@ class LocalRows:
         self, command: Command, extras: dict[int, list[Any]] | None, buffer: int
     ) -> Outcome | None:
         """Steps or resets every row."""
-        self.check_open()
+        if self._is_closed:  # While the caller waited for its turn.
+            self.check_open()
         report = self._rows.round(command.into(buffer), extras)
         if report is None:
             return None

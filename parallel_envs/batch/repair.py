@@ -344,7 +344,8 @@ class Repair:
         return leaves
 
     def _advance(self) -> None:
-        self._buffer = (self._buffer + 1) % len(self._buffers)
+        if len(self._buffers) > 1:
+            self._buffer = (self._buffer + 1) % len(self._buffers)
 
     def _take(self, extras: Extras, out: Leaves | None) -> Leaves:
         """Returns what is to be handed out.

@@ -117,6 +117,8 @@ class TimeStepStructure:
 
     def pack(self, leaves: Sequence[Any], make: Callable[..., Any]) -> Any:
         """Returns `make(step_type, reward, discount, observation)` with the leaves."""
+        if self.is_plain:
+            return make(*leaves)
         if self._has_plain_fields:
             return make(*leaves[:3], self._pack_observation(leaves[3:]))
         start = 0
@@ -129,7 +131,11 @@ class TimeStepStructure:
 
 
 class RowWriter:
-    """Writes time steps into rows, and keeps the values that fit into no array."""
+    """Writes time steps into rows, and keeps the values that fit into no array.
+
+    Attributes:
+        has_extras: Whether there are leaves of such values.
+    """
 
     def __init__(
         self,
@@ -154,6 +160,7 @@ class RowWriter:
         self._extras: dict[int, list[Any]] = {
             position: [None] * num_rows for position in structure.variable
         }
+        self.has_extras = bool(self._extras)
         self._is_plain = structure.is_plain
         self._remembers = remembers
         self._writers = [
