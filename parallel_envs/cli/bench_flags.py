@@ -65,8 +65,9 @@ def _define_what_is_compared(values: flags.FlagValues) -> None:
     flags.DEFINE_string(
         "env",
         None,
-        "An environment of yours: a name of Gymnasium, or module:function. Peers that "
-        "step environments of Gymnasium take part if it is one.",
+        "An environment of yours: a name of Gymnasium; ale:GAME, an Atari game, as "
+        "ale:Pong; or module:function. Peers that step environments of Gymnasium take "
+        "part if it is one, as ale:GAME is not.",
         flag_values=values,
         module_name=group,
     )

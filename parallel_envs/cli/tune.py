@@ -129,8 +129,9 @@ def _defined() -> flags.FlagValues:
         flags.DEFINE_string,
         "env",
         None,
-        "Environment: a name of Gymnasium, as CartPole-v1 or package:Name-v0; or "
-        "module:function, which returns an environment.",
+        "Environment: a name of Gymnasium, as CartPole-v1 or package:Name-v0; "
+        "ale:GAME, an Atari game, as ale:Pong; or module:function, which returns an "
+        "environment.",
     )
     define(
         flags.DEFINE_integer,

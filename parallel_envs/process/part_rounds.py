@@ -174,7 +174,12 @@ class PartRounds(abc.ABC):
         return [PartAnswer(p, self._errands.gone(self._worker_of[p])) for p in lost]
 
     def _unfinished(self) -> list[Errand]:
-        """Returns for each worker that is at something since when it is."""
+        """Returns for each worker that is at something since when it is.
+
+        Nothing where nobody can be late: to look at all parts takes longer than a step.
+        """
+        if self._limit is None:
+            return []
         first: dict[int, Errand] = {}
         for part, errand in self._open.items():
             if not self._workers[errand.worker].is_dead and self._is_undone(part):

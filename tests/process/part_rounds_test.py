@@ -145,6 +145,21 @@ def test_a_part_that_hangs_is_ended(in_memory: bool) -> None:
         assert told[0].limit == 0.3
 
 
+def test_nobody_looks_for_what_is_late_where_nothing_can_be(
+    in_memory: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(rounds: PartRounds, part: int) -> bool:
+        raise AssertionError(f"part {part} was looked at")
+
+    with made(in_memory) as parts:
+        monkeypatch.setattr(type(parts.rounds), "_is_undone", refuse)
+        parts.ask({0: 1, 1: 2, 2: 3, 3: 4})
+
+        told = parts.take(4)
+
+        assert told == dict.fromkeys(range(4))
+
+
 def test_what_is_dropped_is_not_heard_of_again(parts: Parts) -> None:
     for _ in range(5):
         parts.ask({0: servants.TELL, 1: 7, 2: servants.TELL})
