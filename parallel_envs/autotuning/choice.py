@@ -110,7 +110,7 @@ def _why_none(trials: Sequence[Trial]) -> str:
         return "nothing but this process could be measured"
     none = next(trial for trial in trials if trial.num_workers == 0)
     return (
-        "to ask other processes costs more than it gains, and none gives "
+        "to ask other processes costs more than it gains, and num_workers=0 gives "
         f"{ratio(none, best):.2g} x the steps/s of {_processes(best)}"
     )
 

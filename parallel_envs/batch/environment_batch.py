@@ -104,6 +104,11 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
         return self._firsts[-1]
 
     @property
+    def num_outstanding(self) -> int:
+        """How many rows were sent an action whose step was not received."""
+        return self._traffic.num_outstanding
+
+    @property
     def failures(self) -> tuple[FailureRecord, ...]:
         """What has gone wrong with environments so far, in the order it was told.
 
@@ -441,7 +446,8 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
             [(num_rows, *spec.shape) for spec in (*inputs, *outputs)],
             [spec.dtype for spec in (*inputs, *outputs)],
         )
-        num_buffers = 1 if copy else _RING_SIZE
+        # One more for rows that are stepped one by one, between rounds.
+        num_buffers = 1 if copy else _RING_SIZE + 1
         arrays = self._rows.attach(layout, len(inputs), num_buffers)
         self._actions = ActionWriter(
             self._action_spec, arrays[: len(inputs)], num_rows, validate=validate

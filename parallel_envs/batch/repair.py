@@ -101,7 +101,7 @@ class Repair:
         self._firsts: list[int] = []
         self._buffers: Sequence[list[Array]] = ()
         self._buffer = 0  # That of the last round.
-        self._is_handed_out = True
+        self._last = 0  # That of the last round of the ring.
         self._held: list[int] = []  # Rows that wait for others of their environment.
         self._delivered: Leaves | None = None
 
@@ -220,7 +220,6 @@ class Repair:
         """
         self.complete()
         self._advance()
-        self._is_handed_out = True
         outcome = self._rows.round(command, extras, self._buffer)
         held, self._held = self._held, []
         if outcome is not None and outcome.failures:
@@ -237,11 +236,9 @@ class Repair:
     def single_steps_buffer(self) -> int:
         """The buffer for rows that are stepped one by one, which are copied out of it.
 
-        None that is handed out: it is the next one, and stays the same until a round.
+        Where views are handed out it is one that no round writes to.
         """
-        if self._is_handed_out:
-            self._advance()
-            self._is_handed_out = False
+        self._buffer = len(self._buffers) - 1
         return self._buffer
 
     def leaves_of(self, rows: Sequence[int], extras: Extras) -> Leaves:
@@ -344,8 +341,9 @@ class Repair:
         return leaves
 
     def _advance(self) -> None:
-        if len(self._buffers) > 1:
-            self._buffer = (self._buffer + 1) % len(self._buffers)
+        """Goes on to the next buffer of the ring, to which the last does not belong."""
+        if not self._copies:
+            self._last = self._buffer = (self._last + 1) % (len(self._buffers) - 1)
 
     def _take(self, extras: Extras, out: Leaves | None) -> Leaves:
         """Returns what is to be handed out.

@@ -1,7 +1,7 @@
 """Steps the environments of a worker one after another.
 
 The loop exists twice: in Python, and compiled (row_loop.c), which gives the same and
-takes a third of the time for each row. The compiled one is used where it was built, and
+takes half of the time for each row. The compiled one is used where it was built, and
 where every row is that of one environment whose time steps are simple.
 """
 

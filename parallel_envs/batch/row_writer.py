@@ -102,6 +102,11 @@ class TimeStepStructure:
             ValueError: If a leaf is no array of its shape and dtype, or read-only, or
                 one whose size varies.
         """
+        if not isinstance(time_step, ts.TimeStep):
+            raise ValueError(
+                "out: expected a TimeStep of arrays, as step() returns it, got "
+                f"{type(time_step).__name__}."
+            )
         try:
             leaves = self.flatten(time_step)
         except MisfitError as error:
@@ -113,6 +118,8 @@ class TimeStepStructure:
                     f"out: {path}: expected a writable array, {spec.dtype} of shape "
                     f"{shape}, got {_described(leaf)}."
                 )
+        if len({id(leaf) for leaf in leaves}) < len(leaves):
+            raise ValueError("out: expected an array for each leaf, got one twice.")
         return leaves
 
     def pack(self, leaves: Sequence[Any], make: Callable[..., Any]) -> Any:

@@ -95,7 +95,8 @@ class Traffic:
                 )
             if row in self._outstanding:
                 raise ValueError(
-                    f"send: row {row} has an action already: recv() its step first."
+                    f"send: row {row} has an action already: recv() its step first, or "
+                    "reset()."
                 )
         named = set(rows)
         if len(named) < len(rows):
@@ -122,8 +123,8 @@ class Traffic:
             raise ValueError(f"recv: n: expected at least 0, got {count}.")
         if count > num_rows:
             raise ValueError(
-                f"recv: expected at most {num_rows} rows, as many as have an action, "
-                f"got {count}."
+                f"recv: expected at most {num_rows} rows, as many as have an action "
+                f"from send(), got {count}."
             )
         return count
 

@@ -33,6 +33,10 @@ class AsyncDriver(driver.Driver[RowObserver, RowTransitionObserver]):
     in Sample Factory. What is done first goes on first, so that slow rows hold up only
     themselves while they are fewer than half, and none is passed over.
 
+    It pays where steps take unlike times, or where the policy takes long. Asking for
+    rows by themselves costs 50 to 100 µs for each group: where environments are quicker
+    than that, `PyDriver` is several times as fast.
+
     For each row the observers see what `PyDriver` would show them, the boundary from
     LAST to FIRST as well, and steps and episodes are counted as there. Rows come in
     other company at each call, so that an observer is told which they are:
@@ -100,7 +104,7 @@ class AsyncDriver(driver.Driver[RowObserver, RowTransitionObserver]):
         Args:
             time_step: Where the environment stands, all B rows of it. None goes on from
                 `env.current_time_step()`, and resets an environment that has none, or
-                whose last run was broken off by an exception.
+                where a run was broken off by an exception.
             policy_state: The policy's state there, `[B, ...]`; `()` for its initial
                 one.
 

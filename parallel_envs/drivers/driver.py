@@ -84,6 +84,8 @@ class Driver(abc.ABC, Generic[_Observer, _TransitionObserver]):
         """Steps the environment and tells the observers; each driver says how long."""
 
     def _current_time_step(self) -> ts.TimeStep:
+        if getattr(self._env, "num_outstanding", 0):
+            return self._env.reset()  # Another driver was broken off.
         try:
             return self._env.current_time_step()
         except ValueError:  # There was no reset yet.

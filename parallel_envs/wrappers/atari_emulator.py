@@ -5,12 +5,20 @@ Nothing is imported for it: whoever hands over an emulator has imported `ale_py`
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from parallel_envs.wrappers import area_resize
+
+_LOGGER = logging.getLogger(__name__)
+
+# Checks of Gymnasium's, and the adapter that a constructor may have put around.
+_WITHOUT_EFFECT_ANYWAY = frozenset(
+    {"GymnasiumEnvironment", "OrderEnforcing", "PassiveEnvChecker"}
+)
 
 
 class Emulator(Protocol):
@@ -60,6 +68,23 @@ def find(env: Any) -> Emulator:
             "ale.loadROM(ale_py.roms.get_rom_path('pong')) before."
         )
     return ale
+
+
+def warn_of_layers(env: Any) -> None:
+    """Logs which layers around the emulator have no effect, as nobody steps them."""
+    names: list[str] = []
+    inside = getattr(env, "unwrapped", env)
+    while env is not inside and env is not None:
+        if type(env).__name__ not in _WITHOUT_EFFECT_ANYWAY:
+            names.append(type(env).__name__)
+        own: dict[str, Any] = getattr(env, "__dict__", {})
+        env = own.get("env", own.get("_env"))
+    if names:
+        _LOGGER.warning(
+            "AtariPreprocessing drives the emulator itself: %s inside of it will have "
+            "no effect. Put around it what should have one.",
+            ", ".join(names),
+        )
 
 
 def set_up(

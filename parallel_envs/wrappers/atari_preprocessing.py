@@ -30,9 +30,9 @@ class AtariPreprocessing(py_environment.PyEnvironment):
     Dopamine; TF-Agents has `AtariTimeLimit` for it.)
 
     The emulator is driven directly, past the `step` of the environment around it:
-    wrappers inside of this one have no effect, nor has its own frame skip. It is set up
-    as asked for here, whatever it was made with, by loading its game once more if need
-    be; mode and difficulty are kept.
+    wrappers inside of this one have no effect, of which a warning is logged, nor has
+    its own frame skip. It is set up as asked for here, whatever it was made with, by
+    loading its game once more if need be; mode and difficulty are kept.
     """
 
     def __init__(
@@ -90,6 +90,7 @@ class AtariPreprocessing(py_environment.PyEnvironment):
             arguments.count("max_episode_frames", max_episode_frames, "frame")
         self._env = env
         self._ale = ale = atari_emulator.find(env)
+        atari_emulator.warn_of_layers(env)
         size = arguments.count("screen_size", screen_size, "pixel")
         self._screen = atari_emulator.Screen(ale, (size, size))
         self._countdown = range(frame_skip - 1, -1, -1)

@@ -12,6 +12,8 @@ from parallel_envs.specs import nest
 
 Nest = nest.Nest
 
+_PAST_WRAPPERS = frozenset({"send", "recv"})  # What steps rows other than by `step`.
+
 
 class PyEnvironmentBaseWrapper(py_environment.PyEnvironment):
     """Behaves as the environment it wraps; a subclass overrides what should differ.
@@ -49,6 +51,11 @@ class PyEnvironmentBaseWrapper(py_environment.PyEnvironment):
         if name.startswith("_"):
             raise AttributeError(
                 f"{type(self).__name__!r} object has no attribute {name!r}"
+            )
+        if name in _PAST_WRAPPERS:
+            raise AttributeError(
+                f"{name}: {type(self).__name__} would not see the steps. Wrap the "
+                "single environments inside of the batch instead, or use step()."
             )
         return getattr(self._env, name)
 

@@ -191,6 +191,21 @@ def test_what_is_written_into_a_view_does_not_come_back(
                 leaf[...] = 7
 
 
+def test_rows_that_are_sent_one_by_one_leave_views_alone(
+    options: dict[str, Any],
+) -> None:
+    action = np.zeros(3, np.int64)
+    with pe.ParallelPyEnvironment(MAKERS, copy=False, **options) as env:
+        steps = rollout(env, RING - 1)
+        said = [leaves_of(step) for step in steps]
+
+        for _ in range(3):
+            env.send(action)
+            env.recv()
+
+        assert [leaves_of(step) for step in steps] == said
+
+
 @pytest.mark.parametrize("num_workers", [None, 2, 0])
 def test_the_last_step_of_a_repair_does_not_come_back(num_workers: int | None) -> None:
     makers = [*MAKERS[:1], functools.partial(environments.RaisingInStep, 3, 99, 6)]
@@ -202,3 +217,20 @@ def test_the_last_step_of_a_repair_does_not_come_back(num_workers: int | None) -
     told = [int(step.step_type[1]) for step in steps[-RING:]]
     assert len(env.failures) == 1
     assert told == [1] * RING
+
+
+@pytest.mark.parametrize("out", [{}, np.zeros(3), (1, 2, 3, 4)])
+def test_what_is_no_time_step_is_refused_as_such(out: Any) -> None:
+    with pe.ParallelPyEnvironment(MAKERS, num_workers=0) as env:
+        env.reset()
+
+        with pytest.raises(ValueError, match="out: expected a TimeStep of arrays, as"):
+            env.step(np.zeros(3, np.int64), out=out)
+
+
+def test_one_array_for_two_leaves_is_refused() -> None:
+    with pe.ParallelPyEnvironment(MAKERS, num_workers=0) as env:
+        out = env.reset()
+
+        with pytest.raises(ValueError, match="an array for each leaf, got one twice"):
+            env.step(np.zeros(3, np.int64), out=out._replace(reward=out.discount))

@@ -258,7 +258,11 @@ def test_nothing_can_be_sent_or_received(env: EnvironmentBatch) -> None:
         (2, [0, 4], r"send: env_ids: expected rows from 0 to 3, got 4\."),
         (2, [-1, 0], r"send: env_ids: expected rows from 0 to 3, got -1\."),
         (2, [2, 2], r"send: env_ids: row 2 is there twice\."),
-        (1, [1], r"send: row 1 has an action already: recv\(\) its step first\."),
+        (
+            1,
+            [1],
+            r"send: row 1 has an action already: recv\(\) its step fir",
+        ),
         (2, [2], r"action: expected int64 of shape \(1,\), got int64 of shape \(2,\)"),
     ],
 )

@@ -639,3 +639,21 @@ def test_more_rows_than_there_are_cannot_be_received(
 def test_a_run_without_a_limit_is_refused() -> None:
     with pytest.raises(ValueError, match="max_steps and max_episodes: expected at"):
         AsyncDriver(here(3), act, [])
+
+
+@pytest.mark.parametrize("driver", [pe.AsyncDriver, pe.PyDriver])
+def test_another_driver_goes_on_where_one_was_broken_off(driver: Any) -> None:
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    def act(time_step: Any) -> Any:
+        return np.zeros(np.shape(time_step.step_type), np.int64)
+
+    with pe.ParallelPyEnvironment([environments.Counting] * 4, num_workers=2) as env:
+        with pytest.raises(KeyboardInterrupt):
+            pe.AsyncDriver(env, act, [interrupt], max_steps=9).run()
+        assert env.num_outstanding > 0
+
+        time_step, _ = driver(env, act, [], max_steps=9).run()
+
+    assert time_step.observation.shape == (4, 3)

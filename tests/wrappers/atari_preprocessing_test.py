@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 from typing import Any
 
@@ -470,3 +471,14 @@ def frame_of_first(env: AtariPreprocessing) -> int:
     env.end_game()
     env.reset()
     return env.get_info()["episode_frame_number"]
+
+
+def test_layers_that_have_no_effect_are_warned_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    inside = gymnasium.make("ALE/Pong-v5", max_episode_steps=20)
+    with contextlib.closing(AtariPreprocessing(inside)):
+        assert "TimeLimit inside of it will have no effect" in caplog.text
+    caplog.clear()
+    with contextlib.closing(AtariPreprocessing(gymnasium.make("ALE/Pong-v5"))):
+        assert not caplog.text

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import parallel_envs as pe
 from parallel_envs import time_step as ts
 from parallel_envs.py_environment import PyEnvironment
 from parallel_envs.specs import array_spec
@@ -194,3 +195,12 @@ def test_the_choice_of_the_environment_can_be_overruled() -> None:
 def test_what_is_no_environment_is_refused() -> None:
     with pytest.raises(TypeError, match=r"env: expected a PyEnvironment, got 3\."):
         PyEnvironmentBaseWrapper(3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["send", "recv"])
+def test_steps_past_a_wrapper_are_refused(name: str) -> None:
+    with pe.ParallelPyEnvironment([environments.Counting], num_workers=0) as batch:
+        wrapped = pe.wrappers.TimeLimit(batch, 2)
+
+        with pytest.raises(AttributeError, match="TimeLimit would not see the steps"):
+            getattr(wrapped, name)
