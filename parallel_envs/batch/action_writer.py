@@ -68,7 +68,9 @@ class ActionWriter:
         fixed, num_rows, place = self._fixed, self._num_rows, ...
         if rows is not None:
             num_rows, place = len(rows), list(rows)
-            fixed = self._some.setdefault(num_rows, self._checks_of(num_rows))
+            if num_rows not in self._some:
+                self._some[num_rows] = self._checks_of(num_rows)
+            fixed = self._some[num_rows]
         checked = [check(leaves[position]) for position, check, _ in fixed]
         extras = None
         if self._variable:

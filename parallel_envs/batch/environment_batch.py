@@ -465,7 +465,10 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
         # As `_judged` does; written out, since this runs at each step.
         self._has_failed = True
         try:
-            leaves = self._repair.round(command, extras, out)
+            if command == Command.STEP and self._traffic.owes_steps:
+                leaves = _put(self._traffic.step(extras), out)
+            else:
+                leaves = self._repair.round(command, extras, out)
         except BaseException as error:
             self._judge(error)
             raise
@@ -563,6 +566,13 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
                 f"{what}: expected {len(self._spans)}, one for each constructor, got "
                 f"{len(values)}."
             )
+
+
+def _put(leaves: list[Any], out: list[Any] | None) -> list[Any]:
+    """Returns `out` with the leaves written into it; `leaves` where it is None."""
+    for array, leaf in zip(out or (), leaves, strict=False):
+        array[...] = leaf
+    return out or leaves
 
 
 def _check_picture(

@@ -232,6 +232,11 @@ class Repair:
             self._keep(command, leaves, held)
         return leaves
 
+    def take_held(self) -> list[int]:
+        """Returns the rows that are to say MID for FIRST; others are to see to it."""
+        held, self._held = self._held, []
+        return held
+
     @property
     def single_steps_buffer(self) -> int:
         """The buffer for rows that are stepped one by one, which are copied out of it.

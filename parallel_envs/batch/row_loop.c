@@ -34,7 +34,7 @@ static PyTypeObject *array_type;
 /* Where one leaf of every row goes. */
 typedef struct {
   PyObject *target; /* The array [rows, ...], kept alive. */
-  PyObject *scalar; /* The class of a NumPy scalar of its dtype. */
+  PyObject *scalar; /* The class of a NumPy scalar of its dtype, or None. */
   Py_ssize_t size;  /* Bytes of one row. */
 } Leaf;
 
@@ -64,6 +64,22 @@ static Array *as_target(PyObject *object) {
   return array;
 }
 
+/* Returns whether scalars of the class that belongs to a dtype have its very bytes: not
+   where they have units or fields of their own, nor in another byte order. */
+static int is_told_by_class(PyObject *descr) {
+  PyObject *kind = PyObject_GetAttrString(descr, "kind");
+  if (kind == NULL) return -1;
+  const char *name = PyUnicode_AsUTF8(kind);
+  int is_known = name == NULL ? -1 : strchr("biufcSU", name[0]) != NULL;
+  Py_DECREF(kind);
+  if (is_known <= 0) return is_known;
+  PyObject *is_native = PyObject_GetAttrString(descr, "isnative");
+  if (is_native == NULL) return -1;
+  int is_told = PyObject_IsTrue(is_native);
+  Py_DECREF(is_native);
+  return is_told;
+}
+
 static int set_leaf(Leaf *leaf, PyObject *object, Py_ssize_t num_rows) {
   Array *array = as_target(object);
   if (array == NULL) return -1;
@@ -77,8 +93,11 @@ static int set_leaf(Leaf *leaf, PyObject *object, Py_ssize_t num_rows) {
   Py_DECREF(itemsize);
   if (leaf->size < 0) return -1;
   for (int axis = 1; axis < array->nd; axis++) leaf->size *= array->dimensions[axis];
-  leaf->scalar = PyObject_GetAttrString(array->descr, "type");
+  int is_told = is_told_by_class(array->descr);
+  if (is_told < 0) return -1;
+  leaf->scalar = is_told ? PyObject_GetAttrString(array->descr, "type") : Py_None;
   if (leaf->scalar == NULL) return -1;
+  if (!is_told) Py_INCREF(Py_None);
   Py_INCREF(object);
   leaf->target = object;
   return 0;
@@ -91,8 +110,8 @@ static int write_leaf(const Leaf *leaf, Py_ssize_t row, PyObject *value) {
   if (Py_TYPE(value) == array_type) {
     const Array *array = (const Array *)value;
     if (array->nd != target->nd - 1 || !(array->flags & C_CONTIGUOUS)) return 0;
-    if (memcmp(array->dimensions, target->dimensions + 1,
-               (size_t)array->nd * sizeof(Py_ssize_t)) != 0)
+    if (array->nd > 0 && memcmp(array->dimensions, target->dimensions + 1,
+                                (size_t)array->nd * sizeof(Py_ssize_t)) != 0)
       return 0;
     if (array->descr != target->descr) {
       /* What was unpickled has a dtype of its own. */

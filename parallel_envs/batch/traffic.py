@@ -78,6 +78,11 @@ class Traffic:
         """Whether a row was handed out since the last round."""
         return bool(self._said)
 
+    @property
+    def owes_steps(self) -> bool:
+        """Whether rows are to say what a round would not: LAST, or MID for FIRST."""
+        return bool(self._ends or self._held)
+
     def checked_rows(self, env_ids: Any) -> list[int]:
         """Returns the rows that `env_ids` names; None is all.
 
@@ -151,6 +156,7 @@ class Traffic:
                 n: [values[place[row]] for row in own] for n, values in extras.items()
             }
         self._repair.complete(orders)
+        self._held.update(self._repair.take_held())
         self._outstanding.update(rows)
         self.flying.update(orders)
         if orders:
@@ -172,6 +178,24 @@ class Traffic:
         self._outstanding.difference_update(rows)
         self._said.update({row: (leaves, place) for place, row in enumerate(rows)})
         return leaves, np.array(rows, np.int32)
+
+    def step(self, extras: dict[int, list[Any]] | None) -> Leaves:
+        """Steps every row as a round does; returns the leaves, in the order of rows.
+
+        Args:
+            extras: As in `send`.
+
+        Raises:
+            WorkerError: If an environment failed that has no restart left.
+        """
+        num_rows = len(self._index_of)
+        self.send(range(num_rows), extras)
+        leaves, rows = self.receive(num_rows)
+        order = np.argsort(rows)
+        return [
+            leaf[order] if isinstance(leaf, np.ndarray) else [leaf[n] for n in order]
+            for leaf in leaves
+        ]
 
     def merged(self, leaves: Leaves) -> Leaves:
         """Returns what each row said last.
@@ -249,7 +273,8 @@ class Traffic:
         for row in ends:
             self._repair.end_episode(leaves, rows.index(row), row)
         for row in self._held.intersection(rows) - starts:
-            leaves[0][rows.index(row)] = ts.StepType.MID
+            if row not in ends:
+                leaves[0][rows.index(row)] = ts.StepType.MID
             self._held.remove(row)
         self._repair.note_delivered(rows, leaves, ends, starts)
         self._ends -= ends

@@ -97,6 +97,9 @@ class BellRounds:
     def silence(self) -> None:
         """Takes back every token; no worker may be in a round meanwhile."""
         self._bell.silence()
+        # One that was interrupted before anybody was asked has not been: workers wait
+        # for the bell of the round after the last that they were asked for.
+        self._number = self._control.asked_of(0)
 
     def _wait_out(self, wait_for_all: bool) -> bool:
         until: float | None = None

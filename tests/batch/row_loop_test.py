@@ -219,6 +219,41 @@ def test_dicts_are_written_alike(observation: Any) -> None:
     assert written(compiled, failures) == written(plain, failures)
 
 
+FIELDS = np.dtype([("a", "i4"), ("b", "f4")])
+TURNED = np.dtype([("a", "f4"), ("b", "i4")])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [
+        ("M8[ns]", np.datetime64(5, "s")),
+        ("m8[ns]", np.timedelta64(5, "s")),
+        (">f4", np.float32(2)),
+        (">i8", np.int64(2)),
+        (">U3", np.str_("abc")),
+        (FIELDS, np.array((1, 2), TURNED)[()]),
+        (FIELDS, np.array((1, 2), FIELDS.newbyteorder())[()]),
+        ("U3", np.str_("abc")),
+        ("S3", np.bytes_(b"ab")),
+        ("c8", np.complex64(1 + 2j)),
+        ("?", np.bool_(True)),
+        (np.longlong, np.longlong(3)),
+    ],
+)
+def test_scalars_are_written_alike_whose_class_does_not_tell_their_bytes(
+    dtype: Any, value: Any
+) -> None:
+    step = functools.partial(ts.transition, value, 1.0)
+    compiled, plain = both(pe.ArraySpec((), dtype), [[step]] * ROWS)
+
+    assert compiled.step() == plain.step() == []
+
+    assert written(compiled, []) == written(plain, [])
+    np.testing.assert_array_equal(
+        compiled.outputs[3], np.array([value] * ROWS).astype(dtype)
+    )
+
+
 def test_an_interrupt_goes_to_the_caller(way: str) -> None:
     def interrupt() -> Any:
         raise KeyboardInterrupt("now")

@@ -530,6 +530,79 @@ def test_rows_that_share_a_lost_process_say_so_when_they_are_sent_to() -> None:
         assert [int(kind) for kind in sorted(env.recv()[0].step_type)] == [0, 0, 1]
 
 
+@pytest.mark.parametrize("is_given", [False, True], ids=["new arrays", "out"])
+def test_rows_that_share_a_lost_process_say_so_when_all_are_stepped(
+    is_given: bool,
+) -> None:
+    makers = [*COUNTING[:2], functools.partial(environments.Dying, 2, 9, 2)]
+    with pe.ParallelPyEnvironment(makers, max_restarts=1, num_workers=1) as env:
+        given = env.reset() if is_given else env.reset() and None
+        env.send(zeros(3))
+        env.recv()
+        env.send(zeros(1), [2])
+        env.recv()
+
+        steps = [env.step(zeros(3), out=given).step_type.tolist() for _ in range(2)]
+        env.send(zeros(2), [0, 1])
+        kinds = env.recv()[0].step_type.tolist()
+
+        assert steps == [[LAST, LAST, FIRST], [FIRST, FIRST, MID]]
+        assert kinds == [MID, MID]
+
+
+class Apart(pe.PyEnvironment):
+    """Two rows, of which action 2 ends an episode; raises at action 9."""
+
+    def __init__(self) -> None:
+        super().__init__(handle_auto_reset=False)
+        self._are_over = np.zeros(2, bool)
+
+    @property
+    def batched(self) -> bool:
+        return True
+
+    @property
+    def batch_size(self) -> int:
+        return 2
+
+    def observation_spec(self) -> pe.ArraySpec:
+        return pe.ArraySpec((), np.float32)
+
+    def action_spec(self) -> pe.ArraySpec:
+        return pe.ArraySpec((), np.int64)
+
+    def _reset(self) -> ts.TimeStep:
+        self._are_over[:] = False
+        return ts.restart(np.zeros(2, np.float32), batch_size=2)
+
+    def _step(self, action: Any) -> ts.TimeStep:
+        if 9 in action:
+            raise ValueError("nine")
+        kinds = np.where(self._are_over, FIRST, np.where(action == 2, LAST, MID))
+        self._are_over = kinds == LAST
+        ones = np.ones(2, np.float32)
+        return ts.TimeStep(kinds.astype(np.int32), ones, ones, ones)
+
+
+@pytest.mark.parametrize("ways", list(itertools.product(["step", "recv"], repeat=2)))
+def test_rows_of_a_batched_environment_are_made_anew_whatever_steps_them(
+    ways: tuple[str, str],
+) -> None:
+    def stepped(way: str, *action: int) -> list[int]:
+        if way == "step":
+            return env.step(list(action)).step_type.tolist()
+        env.send(list(action))
+        time_step, ids = env.recv()
+        return time_step.step_type[np.argsort(ids)].tolist()
+
+    with pe.ParallelPyEnvironment([Apart], max_restarts=1, num_workers=1) as env:
+        env.reset()
+        assert stepped(ways[0], 2, 0) == [LAST, MID]
+        assert stepped(ways[0], 0, 9) == [FIRST, LAST]
+        assert stepped(ways[1], 0, 0) == [MID, FIRST]
+        assert stepped(ways[0], 0, 0) == [MID, MID]
+
+
 def test_a_worker_that_is_killed_while_idle_is_replaced(
     process_options: dict[str, Any],
 ) -> None:

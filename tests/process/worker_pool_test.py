@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from parallel_envs.process import pickling
+from parallel_envs.process.doorbell import Doorbell
 from parallel_envs.process.remote_error import RemoteError
 from parallel_envs.process.shared_arrays import ArrayLayout
 from parallel_envs.process.worker import Report
@@ -204,6 +205,31 @@ def test_the_round_after_an_interrupted_one_has_its_own_answers(
 
         assert pool.round(0) is None
         assert sums.tolist() == [100 * number, 101 * number, 100 * number]
+
+
+@pytest.mark.parametrize("num_workers", [1, 3])
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_round_that_is_interrupted_before_anybody_is_asked_is_as_none(
+    monkeypatch: pytest.MonkeyPatch, moment: str, num_workers: int
+) -> None:
+    expect = Doorbell.expect
+
+    def interrupt(bell: Doorbell, number: int) -> None:
+        if moment == "after":
+            expect(bell, number)
+        raise KeyboardInterrupt
+
+    with running(num_workers) as (pool, inputs, sums):
+        inputs[:] = 1
+        for number in range(1, 6):
+            time.sleep(0.002)  # Until workers that are awake have gone to sleep.
+            with monkeypatch.context() as patch:
+                patch.setattr(Doorbell, "expect", interrupt)
+                with pytest.raises(KeyboardInterrupt):
+                    pool.round(0)
+
+            assert pool.round(0) is None
+            assert sums.tolist() == [number] * num_workers
 
 
 def test_an_answer_that_was_interrupted_can_be_waited_for_again(
