@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from parallel_envs.process import pickling
 from parallel_envs.process.deadlines import Deadlines, Errand
-from parallel_envs.process.errands import Errands, unpickled
+from parallel_envs.process.errands import Errands, has_failed, unpickled
 from parallel_envs.process.part_block import PartBlock
 from parallel_envs.process.remote_error import RemoteError
 from parallel_envs.process.worker_handle import WorkerGone, WorkerHandle
@@ -102,6 +102,8 @@ class PartRounds(abc.ABC):
     def take(self, at_least: int, until: float | None = None) -> list[PartAnswer]:
         """Returns what is done, oldest first, waiting for so many or until `until`.
 
+        A failure ends the wait, so that it is told while others are still at it.
+
         Args:
             at_least: Not more than were asked for.
             until: By `time.monotonic`.
@@ -117,11 +119,12 @@ class PartRounds(abc.ABC):
             answers += done
             if done and self._waiting:
                 self._begin_more()
-                continue
             is_late = until is not None and until <= time.monotonic()
-            if len(answers) >= at_least or is_late:
+            is_over = until is None and any(has_failed(a.told) for a in done)
+            if len(answers) >= at_least or is_late or is_over:
                 return answers
-            self._deadlines.wait(self._unfinished, until)
+            if not done:
+                self._deadlines.wait(self._unfinished, until)
 
     def drop(self) -> None:
         """Takes back what has not begun, and forgets the rest."""

@@ -475,6 +475,31 @@ def test_a_failure_is_raised_where_its_row_is_received(
         assert sorted(env.recv()[1]) == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("shared_memory", [True, False])
+@pytest.mark.parametrize("max_restarts", [0, 1])
+def test_a_failure_does_not_wait_for_rows_that_are_slow(
+    tmp_path: pathlib.Path, shared_memory: bool, max_restarts: int
+) -> None:
+    gate = tmp_path / "gate-0"
+    os.mkfifo(gate)
+    makers = [
+        functools.partial(Gated, 0, tmp_path),
+        functools.partial(environments.RaisingInStep, 1, 9, 1),
+    ]
+    with pe.ParallelPyEnvironment(
+        makers, shared_memory=shared_memory, max_restarts=max_restarts
+    ) as env:
+        env.reset()
+        env.send(zeros(2))
+
+        if max_restarts:
+            assert told(*env.recv(1)) == {1: (LAST, 0.0, [1, 0, 0])}
+        else:
+            with pytest.raises(errors.WorkerError, match="environment 1 raised"):
+                env.recv()
+        gate.write_bytes(b"!")
+
+
 @pytest.mark.parametrize("fault", ["raises", "dies", "misfits"])
 def test_a_repaired_row_says_last_and_then_first(
     process_options: dict[str, Any], fault: str
