@@ -55,8 +55,10 @@ MODES: dict[str, Callable[[Constructors], EnvironmentBatch]] = {
     "sockets": _parallel(shared_memory=False, num_workers=2),
     "portable": _portable,
     "blocking": _parallel(blocking=True),
-    "blocking sockets": _parallel(blocking=True, shared_memory=False),
 }
+
+# Those in which rows travel by ways of their own.
+FEW = ["batched", "a worker each", "two workers", "sockets", "portable"]
 
 # The other options, which change how workers start or nothing at all.
 STARTS: dict[str, Callable[[Constructors], EnvironmentBatch]] = {

@@ -39,10 +39,7 @@ PROCESSES: dict[str, dict[str, Any]] = {
 EVERYWHERE: dict[str, dict[str, Any]] = {**PROCESSES, "no workers": {"num_workers": 0}}
 
 
-WAYS = ["batched", "a worker each", "two workers", "sockets", "portable"]
-
-
-@pytest.fixture(params=WAYS)
+@pytest.fixture(params=batches.FEW)
 def make(request: pytest.FixtureRequest) -> Make:
     """One way to make a batch: those in which rows travel by ways of their own."""
     return batches.MODES[request.param]
