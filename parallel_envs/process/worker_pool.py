@@ -248,7 +248,6 @@ class WorkerPool:
         if self.has_bell:
             block = PartBlock(self._memory, parts_offset, num_parts)
             self.parts = MemoryParts(block, **self._part_options())
-            self._hear_part = self.parts.hear
         else:
             self._ask_parts_by_channel()
         return layout.arrays(self._memory.map(layout.size, offset))
@@ -526,7 +525,8 @@ class WorkerPool:
             if kind == "answer":
                 self._errands.hear(number, payload)
             elif kind == "part":
-                self._hear_part(number, payload)
+                if isinstance(self.parts, MemoryParts):
+                    self.parts.hear(number, payload)
             elif self._bells is not None:
                 self._bells.hear(worker.index, number, payload)
 

@@ -73,7 +73,7 @@ def test_reason_for_no_processes_compares_with_the_best_of_them() -> None:
 
     assert choice.reason(trials[0], trials, COMPUTING, 8) == (
         "A step takes 1 ms, 98% of it computing: to ask other processes costs more "
-        "than it gains, and none gives 3 x the steps/s of 2 processes."
+        "than it gains, and num_workers=0 gives 3 x the steps/s of 2 processes."
     )
 
 

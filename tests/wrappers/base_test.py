@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-import parallel_envs as pe
 from parallel_envs import time_step as ts
+from parallel_envs.parallel_py_environment import ParallelPyEnvironment
 from parallel_envs.py_environment import PyEnvironment
 from parallel_envs.specs import array_spec
 from parallel_envs.testing import conformance, environments
-from parallel_envs.wrappers import PyEnvironmentBaseWrapper
+from parallel_envs.wrappers import PyEnvironmentBaseWrapper, TimeLimit
 
 
 class Rich(environments.Drawing):
@@ -199,8 +199,8 @@ def test_what_is_no_environment_is_refused() -> None:
 
 @pytest.mark.parametrize("name", ["send", "recv"])
 def test_steps_past_a_wrapper_are_refused(name: str) -> None:
-    with pe.ParallelPyEnvironment([environments.Counting], num_workers=0) as batch:
-        wrapped = pe.wrappers.TimeLimit(batch, 2)
+    with ParallelPyEnvironment([environments.Counting], num_workers=0) as batch:
+        wrapped = TimeLimit(batch, 2)
 
         with pytest.raises(AttributeError, match="TimeLimit would not see the steps"):
             getattr(wrapped, name)
