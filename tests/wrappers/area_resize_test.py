@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 from fractions import Fraction
 from typing import Any
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -50,7 +50,8 @@ def test_the_darkest_and_the_brightest_picture_stay_so(value: int) -> None:
 
 
 def test_opencv_differs_by_one_at_most_and_seldom() -> None:
-    opencv: Any = cv2
+    # Not at the top: it starts a thread, and other tests fork this process.
+    opencv: Any = importlib.import_module("cv2")
     picture = random_picture((210, 160))
 
     theirs = opencv.resize(picture, (84, 84), interpolation=opencv.INTER_AREA)
