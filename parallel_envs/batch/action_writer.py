@@ -193,7 +193,7 @@ def _bounds_check(
     # Seen as unsigned what is below 0 is above all: half the work where that is the
     # least, as it mostly is, and there is one number for all that is the most.
     is_simple = spec.dtype.kind == "i" and not low.any() and high.ndim == 0
-    unsigned = np.dtype(f"u{spec.dtype.itemsize}")
+    unsigned = np.dtype(f"u{spec.dtype.itemsize}").newbyteorder(spec.dtype.byteorder)
     most = high.astype(unsigned)
 
     def check(array: Array) -> None:

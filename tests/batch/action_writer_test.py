@@ -197,3 +197,14 @@ def test_a_leaf_whose_size_varies_needs_a_value_for_each_row(
 
     with pytest.raises(ValueError, match=message):
         writer.write(value)
+
+
+@pytest.mark.parametrize("dtype", ["<i4", ">i4", "<i8", ">i8"])
+def test_bounds_hold_in_any_byte_order(dtype: str) -> None:
+    spec = pe.BoundedArraySpec((), np.dtype(dtype), 0, 5, "action")
+    check = action_writer.leaf_check(spec, "action", (2,), validate=True)
+
+    assert check(np.array([0, 5], dtype)).tolist() == [0, 5]
+    for wrong in (-1, 6, 1 << 24):
+        with pytest.raises(ValueError, match=f"action: expected values .* got {wrong}"):
+            check(np.array([1, wrong], dtype))
