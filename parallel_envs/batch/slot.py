@@ -57,11 +57,9 @@ class Slot:
             self._begin()
         try:
             time_step = self._step(action)
-            leave_if_copy()
-            self._write(self.place, time_step)
         except self._faults as error:
             return self.fail(error)
-        return None
+        return self.take(time_step)
 
     def take(self, time_step: ts.TimeStep) -> Failure | None:
         """Writes what a step has returned; returns what went wrong."""
