@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import functools
 import importlib
+import os
+import tempfile
 from typing import Any
 
 from parallel_envs.benchmarking.peers import gymnasium_form
 from parallel_envs.benchmarking.vector import Vector, read
 from parallel_envs.benchmarking.workloads import Simulation, Workload
 
-_Base: Any = importlib.import_module("pufferlib").PufferEnv
+
+def _import_elsewhere(name: str) -> Any:
+    """Imports a package that leaves a link in the working folder when imported."""
+    folder = os.getcwd()
+    with tempfile.TemporaryDirectory() as elsewhere:
+        os.chdir(elsewhere)
+        try:
+            return importlib.import_module(name)
+        finally:
+            os.chdir(folder)
+
+
+_Base: Any = _import_elsewhere("pufferlib").PufferEnv
 _emulation: Any = importlib.import_module("pufferlib.emulation")
 _vector: Any = importlib.import_module("pufferlib.vector")
 
