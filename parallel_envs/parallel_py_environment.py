@@ -6,13 +6,15 @@ import functools
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+from parallel_envs import time_step as ts
 from parallel_envs.batch import arguments
 from parallel_envs.batch.environment_batch import EnvironmentBatch
 from parallel_envs.batch.environment_handle import EnvironmentHandle
-from parallel_envs.batch.environment_rows import EnvironmentRows
+from parallel_envs.batch.environment_rows import Description, EnvironmentRows
 from parallel_envs.batch.local_rows import LocalRows
 from parallel_envs.batch.row_server import RowServer
 from parallel_envs.batch.worker_rows import WorkerRows
+from parallel_envs.specs import nest
 
 
 class ParallelPyEnvironment(EnvironmentBatch):
@@ -165,8 +167,8 @@ class ParallelPyEnvironment(EnvironmentBatch):
         return [
             EnvironmentHandle(
                 functools.partial(self._ask_one, index),
-                description.action_spec,
-                description.time_step_spec,
+                *self._specs_of(description),
+                self._time_step_type,
             )
             for index, description in enumerate(self._rows.descriptions)
         ]
@@ -186,6 +188,10 @@ class ParallelPyEnvironment(EnvironmentBatch):
 
         It is there because TF-Agents has it.
         """
+
+    def _specs_of(self, description: Description) -> tuple[nest.Nest, ts.TimeStep]:
+        """Returns the specs of an action and of a time step, as a handle tells them."""
+        return description.action_spec, description.time_step_spec
 
     def _ask_one(self, index: int, name: str, *arguments: Any) -> Callable[[], Any]:
         self._rows.check_open()

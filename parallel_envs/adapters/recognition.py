@@ -10,7 +10,7 @@ from parallel_envs import py_environment
 
 
 def as_py_environment(value: Any) -> py_environment.PyEnvironment:
-    """Returns `value` itself, or adapted if it is an environment of Gymnasium.
+    """Returns `value` itself, or adapted if it is an environment that we know.
 
     Only libraries that the process has already imported are considered: an object of
     one whose library is not there cannot exist.
@@ -27,8 +27,12 @@ def as_py_environment(value: Any) -> py_environment.PyEnvironment:
         from parallel_envs.adapters import gymnasium as adapter
 
         return adapter.from_gymnasium(value)
+    if _is_of_tf_agents(value):
+        from parallel_envs.adapters.tf_agents import environments
+
+        return environments.from_tf_agents(value)
     raise TypeError(
-        "expected a PyEnvironment or an environment of Gymnasium, got "
+        "expected a PyEnvironment, or an environment of Gymnasium or TF-Agents, got "
         f"{_describe(value)}"
     )
 
@@ -39,6 +43,11 @@ def _is_of_gymnasium(value: Any) -> bool:
         return False
     # Vector environments too: the adapter says why it does not take them.
     return isinstance(value, (gymnasium.Env, gymnasium.vector.VectorEnv))
+
+
+def _is_of_tf_agents(value: Any) -> bool:
+    module = sys.modules.get("tf_agents.environments.py_environment")
+    return module is not None and isinstance(value, module.PyEnvironment)
 
 
 def _describe(value: Any) -> str:

@@ -71,6 +71,7 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
             WorkerError: If an environment could not be made.
         """
         super().__init__()
+        self._copies = copy
         self._lock = threading.RLock()
         self._owner = os.getpid()
         self._has_failed = self._was_interrupted = False
@@ -107,6 +108,11 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
     def num_outstanding(self) -> int:
         """How many rows were sent an action whose step was not received."""
         return self._traffic.num_outstanding
+
+    @property
+    def returns_views(self) -> bool:
+        """Whether `step` returns views, which later steps are written into."""
+        return not self._copies
 
     @property
     def failures(self) -> tuple[FailureRecord, ...]:

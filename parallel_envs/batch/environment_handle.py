@@ -24,9 +24,18 @@ class EnvironmentHandle:
         ask: Callable[..., Promise],
         action_spec: nest.Nest,
         time_step_spec: ts.TimeStep,
+        make_time_step: Callable[..., ts.TimeStep],
     ) -> None:
-        """Wraps `ask(name, *arguments)`, which returns a promise."""
+        """Wraps `ask(name, *arguments)`, which returns a promise.
+
+        Args:
+            ask: Asks the environment, by name, for what a handle is asked for.
+            action_spec: What `action_spec` returns.
+            time_step_spec: What `time_step_spec` returns.
+            make_time_step: Makes a time step of its four fields.
+        """
         self._ask = ask
+        self._make_time_step = make_time_step
         self._action_spec = action_spec
         self._time_step_spec = time_step_spec
 
@@ -73,15 +82,26 @@ class EnvironmentHandle:
             What the environment returned. The batch does not see it: its own last time
             step stays what it was.
         """
-        return _now_or_later(self._ask("step", action), blocking)
+        return _now_or_later(self._ask_for_step("step", action), blocking)
 
     def reset(self, blocking: bool = True) -> Any:
         """Resets this environment alone; see `step`."""
-        return _now_or_later(self._ask("reset"), blocking)
+        return _now_or_later(self._ask_for_step("reset"), blocking)
 
     def render(self, mode: str = "rgb_array", blocking: bool = True) -> Any:
         """Returns a picture of this environment, uint8 `[H, W, 3]`."""
         return _now_or_later(self._ask("render", mode), blocking)
+
+    def _ask_for_step(self, name: str, *arguments: Any) -> Promise:
+        promise = self._ask(name, *arguments)
+
+        def time_step() -> Any:
+            answer = promise()
+            # What an environment returns here is checked by nobody.
+            is_one = isinstance(answer, tuple) and len(answer) == 4  # pyright: ignore[reportUnknownArgumentType]
+            return self._make_time_step(*answer) if is_one else answer
+
+        return time_step
 
     def __getattr__(self, name: str) -> Any:
         # Private names stay here: pickle, copy and tools look for many of them.

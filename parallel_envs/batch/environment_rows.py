@@ -462,6 +462,11 @@ def _nowhere(part: int | None = None) -> None:
     """Notes nothing: nobody asks where this process is."""
 
 
+def _get_attr(env: Any, name: str) -> Any:
+    # Wrappers forward public names only.
+    return getattr(_owner(env, name) if name.startswith("_") else env, name)
+
+
 def _set_attr(env: Any, name: str, value: Any) -> None:
     setattr(_owner(env, name), name, value)
 
@@ -528,7 +533,7 @@ def _method(name: str) -> Callable[..., Any]:
 
 _REQUESTS: dict[str, Callable[..., Any]] = {
     "call": _call,
-    "get_attr": getattr,
+    "get_attr": _get_attr,
     "get_info": _info,
     "look_up": _look_up,
     "seed": _seed,

@@ -26,7 +26,7 @@ _FLAGS = (
 )
 
 # How the error begins that `recognition` raises.
-_NO_ENVIRONMENT = "expected a PyEnvironment or an environment of Gymnasium"
+_NO_ENVIRONMENT = "expected a PyEnvironment, or an environment of "
 
 
 def constructor(name: str) -> Constructor:

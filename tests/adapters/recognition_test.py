@@ -46,7 +46,7 @@ def test_an_environment_of_gymnasium_is_adapted() -> None:
     ],
 )
 def test_anything_else_is_a_type_error_with_a_hint(value: Any, message: str) -> None:
-    expected = "expected a PyEnvironment or an environment of Gymnasium, "
+    expected = "expected a PyEnvironment, or an environment of Gymnasium or TF-Agents, "
 
     with pytest.raises(TypeError, match=expected + message):
         as_py_environment(value)

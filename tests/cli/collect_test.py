@@ -728,8 +728,8 @@ def test_environments_that_differ_are_a_failure(
         (["collect", "--env=my_module.py:make_env"], "write 'my_module:make_env'"),
         (
             ["collect", "--env=os:getcwd", "--num_envs=2"],
-            "collect: --env: os:getcwd: expected a PyEnvironment or an environment of "
-            "Gymnasium, got '/",
+            "collect: --env: os:getcwd: expected a PyEnvironment, or an environment of "
+            "Gymnasium or TF-Agents, got '/",
         ),
         ([*CARTPOLE, "--preload=__main__"], "--preload: expected names of modules to"),
         ([*CARTPOLE, "--preload=rich,.b"], "--preload: expected names of modules to"),

@@ -1,0 +1,102 @@
+"""Specs and time steps of TF-Agents, made of ours and the other way round."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from parallel_envs import time_step as ts
+from parallel_envs.adapters.tf_agents import library
+from parallel_envs.specs import array_spec, checks, nest
+
+_array_spec: Any = library.part("specs.array_spec")
+_time_step: Any = library.part("trajectories.time_step")
+
+Nest = nest.Nest
+
+
+def to_tf_agents_spec(spec: Nest, name: str = "spec") -> Nest:
+    """Returns the nest with TF-Agents' `ArraySpec` and `BoundedArraySpec` as leaves.
+
+    Args:
+        spec: A nest of specs; a `TimeStep` becomes one of TF-Agents.
+        name: What the paths in errors begin with.
+
+    Raises:
+        ValueError: If the size of a leaf may vary, which TF-Agents has no form for; it
+            says which leaf.
+    """
+    structure = checks.spec_structure(spec, name)
+    leaves = [
+        _to_leaf(leaf, path)
+        for leaf, path in zip(structure.specs, structure.paths, strict=True)
+    ]
+    converted = structure.pack(leaves)
+    return _time_step.TimeStep(*converted) if _is_time_step(spec) else converted
+
+
+def from_tf_agents_spec(spec: Nest, name: str = "spec") -> Nest:
+    """Returns the nest with our `ArraySpec` and `BoundedArraySpec` as leaves.
+
+    Args:
+        spec: A nest of TF-Agents' array specs, or of tensor specs, as its TensorFlow
+            policies have; a `TimeStep` becomes one of ours.
+        name: What the paths in errors begin with.
+
+    Raises:
+        TypeError: If a leaf is no spec, with its path.
+    """
+    structure = nest.Structure(spec, name)
+    leaves = [
+        _from_leaf(leaf, path)
+        for leaf, path in zip(structure.specs, structure.paths, strict=True)
+    ]
+    converted = structure.pack(leaves)
+    return ts.TimeStep(*converted) if _is_time_step(spec) else converted
+
+
+def to_tf_agents_time_step(time_step: Any) -> Any:
+    """Returns TF-Agents' `TimeStep` of the same arrays."""
+    return _new(_time_step.TimeStep, time_step)
+
+
+def from_tf_agents_time_step(time_step: Any) -> ts.TimeStep:
+    """Returns our `TimeStep` of the same arrays."""
+    return _new(ts.TimeStep, time_step)
+
+
+# Half the cost of `TimeStep(*time_step)`.
+_new: Any = tuple.__new__  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+
+def _is_time_step(value: Any) -> bool:
+    return getattr(value, "_fields", None) == ts.TimeStep._fields
+
+
+def _to_leaf(spec: array_spec.ArraySpec, path: str) -> Any:
+    if spec.is_variable:
+        raise ValueError(
+            f"{path}: expected a fixed shape, got {spec.shape}: TF-Agents has no "
+            "leaves whose size varies. Pad them in the environment, or leave them out."
+        )
+    # Its bounds are of numbers.
+    if isinstance(spec, array_spec.BoundedArraySpec) and spec.dtype.kind in "iuf":
+        return _array_spec.BoundedArraySpec(
+            spec.shape, spec.dtype, spec.minimum, spec.maximum, spec.name
+        )
+    return _array_spec.ArraySpec(spec.shape, spec.dtype, spec.name)
+
+
+def _from_leaf(spec: Any, path: str) -> array_spec.ArraySpec:
+    if not (hasattr(spec, "shape") and hasattr(spec, "dtype")):
+        raise TypeError(f"{path}: expected a spec of TF-Agents, got {spec!r:.200}.")
+    shape = tuple(spec.shape)
+    # That of a tensor spec is one of TensorFlow.
+    dtype = np.dtype(getattr(spec.dtype, "as_numpy_dtype", spec.dtype))
+    name = spec.name if isinstance(spec.name, str) else None
+    if hasattr(spec, "minimum"):
+        return array_spec.BoundedArraySpec(
+            shape, dtype, spec.minimum, spec.maximum, name
+        )
+    return array_spec.ArraySpec(shape, dtype, name)

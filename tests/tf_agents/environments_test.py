@@ -1,0 +1,53 @@
+"""Environments of the one library as those of the other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tf_agents.environments import py_environment, random_py_environment
+from tf_agents.specs import array_spec as tf_array_spec
+from tf_agents.trajectories import time_step as tf_time_step
+
+import parallel_envs as pe
+from parallel_envs.adapters import tf_agents as adapter
+from parallel_envs.testing import environments
+
+
+def test_our_environment_is_one_of_tf_agents() -> None:
+    env = adapter.to_tf_agents(environments.Counting())
+
+    time_step = env.reset()
+
+    assert isinstance(env, py_environment.PyEnvironment)
+    assert isinstance(time_step, tf_time_step.TimeStep)
+    assert isinstance(env.time_step_spec(), tf_time_step.TimeStep)
+    assert isinstance(env.action_spec(), tf_array_spec.BoundedArraySpec)
+
+
+def test_there_and_back_is_the_same_object() -> None:
+    ours = environments.Counting()
+    theirs = random_py_environment.RandomPyEnvironment(
+        tf_array_spec.ArraySpec((3,), np.float32),
+        tf_array_spec.BoundedArraySpec((), np.int32, 0, 1),
+    )
+
+    assert adapter.from_tf_agents(adapter.to_tf_agents(ours)) is ours
+    assert adapter.to_tf_agents(adapter.from_tf_agents(theirs)) is theirs
+
+
+def test_a_batch_of_views_is_copied_from() -> None:
+    batch = pe.ParallelPyEnvironment([environments.Counting] * 2, copy=False)
+    with adapter.to_tf_agents(batch) as env:
+        first = env.reset()
+
+        kept = first.observation.copy()
+        for _ in range(8):
+            env.step(np.zeros(2, np.int64))
+
+    np.testing.assert_array_equal(first.observation, kept)
+
+
+@pytest.mark.parametrize("function", ["to_tf_agents", "from_tf_agents"])
+def test_what_is_no_environment_is_refused(function: str) -> None:
+    with pytest.raises(TypeError, match=r"env: expected a PyEnvironment.*, got 3\."):
+        getattr(adapter, function)(3)
