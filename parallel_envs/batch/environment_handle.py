@@ -98,8 +98,7 @@ class EnvironmentHandle:
         def time_step() -> Any:
             answer = promise()
             # What an environment returns here is checked by nobody.
-            is_one = isinstance(answer, tuple) and len(answer) == 4  # pyright: ignore[reportUnknownArgumentType]
-            return self._make_time_step(*answer) if is_one else answer
+            return self._make_time_step(*answer) if _is_time_step(answer) else answer
 
         return time_step
 
@@ -115,6 +114,10 @@ class EnvironmentHandle:
             return self.call(name, *args, **kwargs)()
 
         return call_method
+
+
+def _is_time_step(answer: Any) -> bool:
+    return isinstance(answer, ts.TimeStep)
 
 
 def _now_or_later(promise: Promise, blocking: bool) -> Any:
