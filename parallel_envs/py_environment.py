@@ -36,6 +36,7 @@ class PyEnvironment(abc.ABC):
     # and meanings are TF-Agents', whose code reads them.
     _current_time_step: ts.TimeStep | None = None
     _handle_auto_reset: bool = True
+    _has_own_should_reset = False
 
     def __init_subclass__(cls, *, defines_step: bool = False, **kwargs: Any) -> None:
         """Refuses a subclass whose own `step` or `reset` would replace the ones here.
@@ -49,6 +50,7 @@ class PyEnvironment(abc.ABC):
             TypeError: If `step` or `reset` is defined without `defines_step`.
         """
         super().__init_subclass__(**kwargs)
+        cls._has_own_should_reset = cls.should_reset is not PyEnvironment.should_reset
         if defines_step:
             return
         for name in ("step", "reset"):
@@ -103,7 +105,11 @@ class PyEnvironment(abc.ABC):
                 It is handed to `_step` unchecked.
         """
         time_step = self._current_time_step
-        if time_step is None or self.should_reset(time_step):
+        # By far the commonest case is not worth a call, as this runs at each step.
+        if time_step is None or (
+            (time_step.step_type is not _MID or self._has_own_should_reset)
+            and self.should_reset(time_step)
+        ):
             return self.reset()
         time_step = self._current_time_step = self._step(action)
         return time_step
@@ -114,12 +120,9 @@ class PyEnvironment(abc.ABC):
         By default: after LAST, if the base class was asked to handle that. Never for a
         batched environment, in which every row resets by itself.
         """
-        step_type = current_time_step.step_type
-        if step_type is _MID:
-            return False  # By far the commonest case, and this runs at each step.
         if not self._handle_auto_reset or self.batched:
             return False
-        return bool(step_type == _LAST)
+        return bool(current_time_step.step_type == _LAST)
 
     def current_time_step(self) -> ts.TimeStep:
         """Returns what the last `step` or `reset` returned.

@@ -70,6 +70,7 @@ class GymnasiumEnvironment(py_environment.PyEnvironment):
             env.observation_space, "observation"
         )
         self._actions = gymnasium_spaces.adapt(env.action_space, "action")
+        self._read, self._write = self._observations.read, self._actions.write
         self._reward_shape = _reward_shape(env)
         # Where the reward is a vector, its shape is not that of a batch.
         self._outer_dims = () if self._reward_shape else None
@@ -142,19 +143,19 @@ class GymnasiumEnvironment(py_environment.PyEnvironment):
             observation, self._info = returned
         except (TypeError, ValueError):
             raise _wrong("reset", "(observation, info)", returned) from None
-        observation = self._observations.read(observation)
+        observation = self._read(observation)
         if self._reward_shape:
             return ts.restart(observation, reward_spec=self.reward_spec())
         return ts.restart(observation)
 
     def _step(self, action: Nest) -> ts.TimeStep:
-        returned = self._env.step(self._actions.write(action))
+        returned = self._env.step(self._write(action))
         try:
             observation, reward, terminated, truncated, self._info = returned
         except (TypeError, ValueError):
             expected = "(observation, reward, terminated, truncated, info)"
             raise _wrong("step", expected, returned) from None
-        observation = self._observations.read(observation)
+        observation = self._read(observation)
         if self._reward_shape or not isinstance(reward, float):
             reward = self._checked_reward(reward)
         if terminated:
