@@ -94,19 +94,6 @@ def test_without_auto_reset_the_environment_is_stepped_after_the_end() -> None:
     assert env.last_action == 7
 
 
-def test_an_own_should_reset_is_asked_after_each_step() -> None:
-    class Impatient(environments.Counting):
-        def should_reset(self, current_time_step: ts.TimeStep) -> bool:
-            return current_time_step.is_mid().item()
-
-    env = Impatient()
-    env.reset()
-
-    kinds = [int(env.step(np.int64(0)).step_type) for _ in range(4)]
-
-    assert kinds == [1, 0, 1, 0]
-
-
 def test_should_reset_can_be_overridden() -> None:
     class Impatient(environments.Counting):
         def should_reset(self, current_time_step: ts.TimeStep) -> bool:
