@@ -11,19 +11,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
+from parallel_envs.process import shared_arrays, word_table
 
-from parallel_envs.process import shared_arrays
-
-# Indices of what concerns all; then there is one word of each kind for each worker.
 _COMMAND, _MAY_SPIN = range(2)
-_NUM_SHARED = 2
 _ASKED, _DONE, _PART, _BEGAN = range(4)
-_NUM_KINDS = 4
 
 
-class ControlBlock:
+class ControlBlock(word_table.WordTable):
     """Words of 64 bits: two that concern all, and four for each worker.
 
     A worker does a round only while what is asked of it differs from what it has done.
@@ -34,29 +28,13 @@ class ControlBlock:
             message about the round.
     """
 
+    NUM_SHARED = 2
+    NUM_KINDS = 4
+
     def __init__(self, memory: shared_arrays.MemoryFile, num_workers: int) -> None:
         """Maps the block, which lies at the start of `memory`."""
-        self._words = memoryview(memory.map(self.size(num_workers))).cast("q")
-        self._num_workers = num_workers
-        everything: npt.NDArray[np.int64] = np.frombuffer(self._words, np.int64)
-        self.asked, self.done = (
-            everything[self._word(kind, 0) : self._word(kind, num_workers)]
-            for kind in (_ASKED, _DONE)
-        )
-
-    @staticmethod
-    def size(num_workers: int) -> int:
-        """Bytes of the block, a whole number of pages."""
-        return shared_arrays.whole_pages((_NUM_SHARED + _NUM_KINDS * num_workers) * 8)
-
-    @property
-    def command(self) -> int:
-        """What the round is about; the worker knows what the number means."""
-        return self._words[_COMMAND]
-
-    @command.setter
-    def command(self, command: int) -> None:
-        self._words[_COMMAND] = command
+        super().__init__(memory, num_workers)
+        self.asked, self.done = map(self._column, (_ASKED, _DONE))
 
     @property
     def may_spin(self) -> bool:
@@ -103,9 +81,6 @@ class ControlBlock:
         part = self._word(_PART, worker)
         began = self._word(_BEGAN, worker)
         return Progress(self._words, part, began)
-
-    def _word(self, kind: int, worker: int) -> int:
-        return _NUM_SHARED + kind * self._num_workers + worker
 
 
 class Progress:

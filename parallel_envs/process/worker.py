@@ -312,7 +312,7 @@ class Worker:
         self._own_parts = attachment.parts
         if self._station.bells:
             self._parts = part_block.PartBlock(
-                self._memory, attachment.parts_offset, attachment.num_parts
+                self._memory, attachment.num_parts, attachment.parts_offset
             )
         self._the_servant().attach(self._inputs, self._outputs)
 

@@ -246,7 +246,7 @@ class WorkerPool:
         ]
         self._memory.reserve(offset + layout.size)
         if self.has_bell:
-            block = PartBlock(self._memory, parts_offset, num_parts)
+            block = PartBlock(self._memory, num_parts, parts_offset)
             self.parts = MemoryParts(block, **self._part_options())
         else:
             self._ask_parts_by_channel()
