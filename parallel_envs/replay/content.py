@@ -36,6 +36,11 @@ class Content:
         return self._storage.nbytes + self.index.nbytes
 
     @property
+    def item_spec(self) -> Nest | None:
+        """An item with an `ArraySpec` for each array; None before the first."""
+        return self._layout and self._layout.nest
+
+    @property
     def num_rows(self) -> int:
         """Rows stored, of all streams."""
         return int(self.index.lengths.sum())
@@ -120,6 +125,12 @@ class Content:
             observation, streams, rows + steps, batched
         )
         return items
+
+    def read_stream(self, stream: int) -> Nest:
+        """Returns all rows of a stream that has some, leaves `[T, ...]`."""
+        start = windows.Starts(np.array([stream]), self.index.first[[stream]])
+        length = int(self.index.lengths[stream])
+        return self.read_windows(start, length, batched=False)
 
     def clear(self) -> None:
         """Forgets all rows and what items look like."""

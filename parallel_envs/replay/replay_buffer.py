@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import operator
 import os
 import threading
@@ -80,7 +81,8 @@ class ReplayBuffer:
         self._capacity = _positive(capacity, "capacity")
         self._num_streams = _positive(num_streams, "num_streams")
         self._generator = np.random.default_rng(_checked_seed(seed))
-        self._lock = threading.Lock()
+        # Told of new rows, for which `as_dataset` may wait.
+        self._lock = threading.Condition(threading.Lock())
         self._is_closed = False
         self._content = self._new_content()
         self._seen = self._new_seen_keys()
@@ -95,6 +97,12 @@ class ReplayBuffer:
     def num_streams(self) -> int:
         """Number of streams."""
         return self._num_streams
+
+    @property
+    def item_spec(self) -> Nest | None:
+        """One item with an `ArraySpec` for each array; None before the first one."""
+        with self._opened():
+            return self._content.item_spec
 
     def add_batch(self, items: Nest, streams: npt.ArrayLike | None = None) -> None:
         """Adds one row to each stream, or rows to the streams that are named.
@@ -115,6 +123,7 @@ class ReplayBuffer:
             if len(to):
                 self._content.append(items, to, num_rows=len(to))
                 self._counters["inserts"] += len(to)
+                self._lock.notify_all()
 
     def add(self, item: Nest, stream: int = 0, key: int | None = None) -> int:
         """Adds one row, unless its key was seen before, and returns its key.
@@ -139,6 +148,7 @@ class ReplayBuffer:
             self._counters["inserts"] += 1
             if keys is not None:
                 self._seen.add(int(keys[0]))
+            self._lock.notify_all()
             return int(stored[0])
 
     def end_stream(self, stream: int) -> None:
@@ -168,17 +178,13 @@ class ReplayBuffer:
         batch_size = _positive(batch_size, "batch_size")
         num_steps = _positive(num_steps, "num_steps")
         with self._opened():
-            index = self._content.index
-            accepts = windows.of_length(index, num_steps)
-            starts = self._draw(batch_size, accepts, f"window of {num_steps} steps")
+            starts = self._draw_windows(batch_size, num_steps)
             items = self._content.read_windows(starts, num_steps)
             if not with_info:
                 return items
-            probability = 1 / len(windows.listed(index, accepts).rows)
-            info = SampleInfo(
-                index.keys(*starts), np.full(batch_size, probability), starts.streams
-            )
-            return items, info
+            keys = self._content.index.keys(*starts)
+            probabilities = np.full(batch_size, self._probability(num_steps))
+            return items, SampleInfo(keys, probabilities, starts.streams)
 
     def sample_nstep(self, batch_size: int, n: int, gamma: float) -> dict[str, Nest]:
         """Returns n-step items drawn uniformly, with replacement.
@@ -202,8 +208,11 @@ class ReplayBuffer:
         n = _positive(n, "n")
         gamma = _checked_gamma(gamma)
         with self._opened():
-            accepts = windows.with_horizon(self._content.index, n)
-            starts = self._draw(batch_size, accepts, f"item of {n} steps")
+            starts = self._draw(
+                batch_size,
+                lambda index: windows.with_horizon(index, n),
+                f"item of {n} steps",
+            )
             return self._content.read_n_step(starts, n, gamma)
 
     def iterate(self, num_steps: int = 1) -> Iterator[Nest]:
@@ -268,6 +277,90 @@ class ReplayBuffer:
             return self._content.read_windows(at, length, batched=False)
 
         return self._walk(starts, read)
+
+    def gather_all(self) -> list[Nest]:
+        """Returns all rows there are, boundaries too, as they are at one moment.
+
+        Returns:
+            A nest for each stream that has rows, leaves `[T, ...]`, oldest first; a
+            leaf whose size varies is a list of T arrays.
+        """
+        with self._opened():
+            streams = np.flatnonzero(self._content.index.lengths)
+            return [self._content.read_stream(stream) for stream in streams.tolist()]
+
+    def as_dataset(
+        self,
+        sample_batch_size: int | None = None,
+        num_steps: int | None = None,
+        num_parallel_calls: int | None = None,
+        *,
+        data_spec: Nest | None = None,
+        timeout: float | None = 0.0,
+        with_probabilities: bool = False,
+    ) -> Any:
+        """Returns an endless `tf.data.Dataset` of what `sample` draws.
+
+        It is what the learners of TF-Agents take; needs `parallel_envs[tf-agents]`.
+
+            dataset = buffer.as_dataset(64, num_steps=2).prefetch(3)
+            experience, info = next(iter(dataset))
+            agent.train(experience)
+
+        Args:
+            sample_batch_size: Number of windows, B; None for one, without that
+                dimension.
+            num_steps: Length of each, T; None for single steps, without that dimension.
+            num_parallel_calls: Draws that TensorFlow does at a time; None for one.
+            data_spec: One item as a nest of specs, ours or TF-Agents'; needed only
+                before the first item is added.
+            timeout: Seconds that a draw waits while there is no such window, as when
+                the learner starts before those who collect; None waits for ever.
+            with_probabilities: Whether to tell them, which needs a count at each draw.
+                See `sample`.
+
+        Returns:
+            A dataset of pairs: items, in TF-Agents' `Trajectory` if they are
+            trajectories, leaves `[B, T, ...]`; and TF-Agents' `BufferInfo`: `ids`
+            `[B, T]`, the key of each sample at all of its steps, and `probabilities`
+            float32 `[B, T]`, or `()`. Shapes and dtypes are known statically.
+
+            TensorFlow makes errors of its own of what happens in a draw, with the text
+            of ours: InvalidArgumentError if there is still no window, UnknownError once
+            the buffer is closed. It may draw some elements in advance.
+
+        Raises:
+            ImportError: If TF-Agents is not installed.
+            ValueError: If nothing was added and there is no `data_spec`, if it is not
+                that of the items, or if the size of a leaf varies.
+        """
+        batch_size, length = (
+            1 if size is None else _positive(size, name)
+            for size, name in (
+                (sample_batch_size, "sample_batch_size"),
+                (num_steps, "num_steps"),
+            )
+        )
+        timeout = _checked_timeout(timeout)
+
+        def draw() -> tuple[Nest, Integers, float]:
+            with self._opened():
+                starts = self._draw_windows(batch_size, length, timeout)
+                items = self._content.read_windows(starts, length)
+                keys = self._content.index.keys(*starts)
+                probability = self._probability(length) if with_probabilities else 0.0
+                return items, keys, probability
+
+        # By name: adapters know the replay, so the replay does not know adapters.
+        datasets = importlib.import_module("parallel_envs.adapters.tf_agents.datasets")
+        return datasets.sampled(
+            draw,
+            datasets.agreed_spec(self.item_spec, data_spec),
+            sample_batch_size,
+            num_steps,
+            with_probabilities,
+            num_parallel_calls,
+        )
 
     def num_episodes(self) -> int:
         """Returns the number of complete episodes."""
@@ -358,6 +451,7 @@ class ReplayBuffer:
             self._content = content
             self._seen = self._new_seen_keys(arrays["seen_keys"].tolist())
             self._counters = dict(facts["counters"])
+            self._lock.notify_all()
             self._warn_of_other_settings(facts)
 
     def clear(self) -> None:
@@ -370,6 +464,7 @@ class ReplayBuffer:
         with self._lock:
             self._forget()
             self._is_closed = True
+            self._lock.notify_all()
 
     def __enter__(self) -> ReplayBuffer:
         return self
@@ -380,9 +475,12 @@ class ReplayBuffer:
     @contextlib.contextmanager
     def _opened(self) -> Generator[None, None, None]:
         with self._lock:
-            if self._is_closed:
-                raise errors.ClosedError("The replay buffer was closed.")
+            self._check_open()
             yield
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise errors.ClosedError("The replay buffer was closed.")
 
     def _warn_of_other_settings(self, facts: Mapping[str, Any]) -> None:
         here = {"capacity": self._capacity, "num_streams": self._num_streams}
@@ -426,15 +524,43 @@ class ReplayBuffer:
     def _checked_stream(self, stream: int) -> Integers:
         return self._checked_streams([_integer(stream, "stream")], "stream")
 
-    def _draw(
-        self, batch_size: int, accepts: windows.Accepts, wanted: str
+    def _draw_windows(
+        self, batch_size: int, num_steps: int, timeout: float | None = 0.0
     ) -> windows.Starts:
-        index = self._content.index
-        starts = windows.draw(index, accepts, batch_size, self._generator)
+        return self._draw(
+            batch_size,
+            lambda index: windows.of_length(index, num_steps),
+            f"window of {num_steps} steps",
+            timeout,
+        )
+
+    def _draw(
+        self,
+        batch_size: int,
+        accepting: Callable[[Streams], windows.Accepts],
+        wanted: str,
+        timeout: float | None = 0.0,
+    ) -> windows.Starts:
+        """Returns starts; while there are none it waits, and the lock is free."""
+
+        def drawn() -> windows.Starts | None:
+            self._check_open()
+            index = self._content.index
+            return windows.draw(index, accepting(index), batch_size, self._generator)
+
+        starts = self._lock.wait_for(drawn, timeout)
         if starts is None:
-            raise ValueError(f"There is no {wanted}: {_described(index)}.")
+            raise ValueError(
+                f"There is no {wanted}: {_described(self._content.index)}."
+            )
         self._counters["samples"] += batch_size
         return starts
+
+    def _probability(self, num_steps: int) -> float:
+        """Returns how probable it is that a draw is a given window."""
+        index = self._content.index
+        accepts = windows.of_length(index, num_steps)
+        return 1 / len(windows.listed(index, accepts).rows)
 
     def _walk(
         self, starts: windows.Starts, read: Callable[[windows.Starts, int], Nest]
@@ -493,6 +619,18 @@ def _checked_key(key: SupportsIndex) -> int:
     if not 0 <= number < 2**63:
         raise ValueError(f"key: expected 0 to 2**63 - 1, got {number}.")
     return number
+
+
+def _checked_timeout(timeout: float | None) -> float | None:
+    try:
+        number = None if timeout is None else float(timeout)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"timeout: expected seconds or None, got {timeout!r}."
+        ) from None
+    if number is not None and not number >= 0:
+        raise ValueError(f"timeout: expected at least 0 seconds, got {number}.")
+    return number if number is None else min(number, threading.TIMEOUT_MAX)
 
 
 def _checked_gamma(gamma: float) -> float:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from parallel_envs import errors, replay
+from parallel_envs.specs.array_spec import ArraySpec
 from parallel_envs.trajectory import Trajectory
 
 FIRST, MID, LAST = 0, 1, 2
@@ -571,3 +572,30 @@ def test_a_batch_that_is_refused_leaves_the_buffer_as_it_was() -> None:
         buffer.add_batch(bad)
 
     assert observed(buffer, 1) == [(0,), (10,)]
+
+
+def test_all_rows_are_gathered_by_stream_with_their_boundaries() -> None:
+    buffer = replay.ReplayBuffer(capacity=3, num_streams=3)
+    for t in range(4):
+        buffer.add_batch(rows([t, 10 + t], LAST if t == 2 else MID), streams=[0, 2])
+
+    gathered = [stream["observation"].tolist() for stream in buffer.gather_all()]
+
+    assert gathered == [[1, 2, 3], [11, 12, 13]]
+
+
+def test_nothing_is_gathered_from_an_empty_buffer() -> None:
+    assert replay.ReplayBuffer(capacity=3).gather_all() == []
+
+
+def test_the_buffer_tells_what_items_look_like() -> None:
+    buffer = replay.ReplayBuffer(capacity=3)
+    before = buffer.item_spec
+
+    buffer.add({"image": np.zeros((4, 4), np.uint8), "words": [np.zeros(3, np.int16)]})
+
+    assert before is None
+    assert buffer.item_spec == {
+        "image": ArraySpec((4, 4), np.uint8),
+        "words": ArraySpec((None,), np.int16),
+    }

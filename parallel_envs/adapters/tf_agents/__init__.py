@@ -1,7 +1,11 @@
 """TF-Agents: our batch inside of it, and its environments and policies inside of ours.
 
-Importing this package imports TF-Agents, and with it TensorFlow.
+Importing this package imports TF-Agents, and with it TensorFlow; Reverb is imported
+when the observer that writes to it is first touched.
 """
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from parallel_envs.adapters.tf_agents.environments import (
     from_tf_agents as from_tf_agents,
@@ -16,6 +20,15 @@ from parallel_envs.adapters.tf_agents.policies import (
 from parallel_envs.adapters.tf_agents.policies import (
     to_tf_agents_policy as to_tf_agents_policy,
 )
+from parallel_envs.adapters.tf_agents.replay import (
+    TFAgentsReplayBuffer as TFAgentsReplayBuffer,
+)
+from parallel_envs.adapters.tf_agents.trajectories import (
+    from_tf_agents_trajectory as from_tf_agents_trajectory,
+)
+from parallel_envs.adapters.tf_agents.trajectories import (
+    to_tf_agents_trajectory as to_tf_agents_trajectory,
+)
 from parallel_envs.adapters.tf_agents.values import (
     from_tf_agents_spec as from_tf_agents_spec,
 )
@@ -28,3 +41,19 @@ from parallel_envs.adapters.tf_agents.values import (
 from parallel_envs.adapters.tf_agents.values import (
     to_tf_agents_time_step as to_tf_agents_time_step,
 )
+
+if TYPE_CHECKING:
+    from parallel_envs.adapters.tf_agents.reverb import (
+        ReverbAddTrajectoryObserver as ReverbAddTrajectoryObserver,
+    )
+
+
+def __getattr__(name: str) -> Any:
+    if name == "ReverbAddTrajectoryObserver":
+        reverb = importlib.import_module(f"{__name__}.reverb")
+        return reverb.ReverbAddTrajectoryObserver
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), "ReverbAddTrajectoryObserver"})
