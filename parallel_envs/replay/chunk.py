@@ -24,6 +24,11 @@ _MIN_CHUNK_STEPS = 64
 # Python around each copy costs more than the copy.
 _LONG_RUN_BYTES = 4096
 
+# TensorFlow takes an array that begins at a multiple of so many bytes as it is, and
+# copies any other: for batches of images a third of the time of a draw.
+_ALIGNMENT = 64  # bytes
+_MIN_ALIGNED_BYTES = 2**16
+
 
 class Chunk:
     """Some consecutive steps of every stream, contiguous for each stream.
@@ -137,7 +142,7 @@ class Storage:
         spec = self._specs[leaf]
         if None in spec.shape:
             return np.empty(shape, object)
-        return np.empty((*shape, *spec.shape), spec.dtype)
+        return _aligned_empty((*shape, *spec.shape), spec.dtype)
 
 
 def _grouped(numbers: Integers) -> Iterator[tuple[int, Integers | EllipsisType]]:
@@ -148,6 +153,16 @@ def _grouped(numbers: Integers) -> Iterator[tuple[int, Integers | EllipsisType]]
         return
     for number in np.unique(numbers).tolist():
         yield number, np.flatnonzero(numbers == number)
+
+
+def _aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Returns a new array; a large one begins at a multiple of `_ALIGNMENT`."""
+    num_bytes = math.prod(shape) * dtype.itemsize
+    if num_bytes < _MIN_ALIGNED_BYTES:
+        return np.empty(shape, dtype)
+    memory = np.empty(num_bytes + _ALIGNMENT, np.uint8)
+    begin = -memory.ctypes.data % _ALIGNMENT
+    return memory[begin : begin + num_bytes].view(dtype).reshape(shape)
 
 
 def _row_bytes(spec: ArraySpec) -> int:

@@ -293,7 +293,6 @@ class ReplayBuffer:
         self,
         sample_batch_size: int | None = None,
         num_steps: int | None = None,
-        num_parallel_calls: int | None = None,
         *,
         data_spec: Nest | None = None,
         timeout: float | None = 0.0,
@@ -311,7 +310,6 @@ class ReplayBuffer:
             sample_batch_size: Number of windows, B; None for one, without that
                 dimension.
             num_steps: Length of each, T; None for single steps, without that dimension.
-            num_parallel_calls: Draws that TensorFlow does at a time; None for one.
             data_spec: One item as a nest of specs, ours or TF-Agents'; needed only
                 before the first item is added.
             timeout: Seconds that a draw waits while there is no such window, as when
@@ -359,7 +357,6 @@ class ReplayBuffer:
             sample_batch_size,
             num_steps,
             with_probabilities,
-            num_parallel_calls,
         )
 
     def num_episodes(self) -> int:

@@ -67,3 +67,12 @@ def test_a_chunk_is_made_when_its_first_row_comes() -> None:
 
     assert 0 < one <= 2**23
     assert one < storage.nbytes < 2 * one
+
+
+def test_large_reads_begin_where_tensorflow_need_not_copy_them() -> None:
+    storage = filled(LARGE)
+
+    reads = [storage.read_runs(0, np.array([3]), np.array([0]), 70) for _ in range(4)]
+
+    assert {read.ctypes.data % 64 for read in reads} == {0}
+    assert all(read.flags.c_contiguous and read.flags.writeable for read in reads)

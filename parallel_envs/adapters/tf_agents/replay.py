@@ -32,6 +32,7 @@ class TFAgentsReplayBuffer(_Base):
     - `ids` is the key of the window's first row, at each of its steps. `probabilities`
       is `()` in `as_dataset`, since they need a count at each draw; in `get_next` it is
       there, and like `ids` has an entry for each step.
+    - `num_parallel_calls` changes nothing: Python draws one batch at a time.
     - It can wait for rows, and it lies outside of TensorFlow: in NumPy's memory, saved
       and loaded by `buffer.save` and `buffer.load`, not by TensorFlow's checkpoints.
 
@@ -122,10 +123,10 @@ class TFAgentsReplayBuffer(_Base):
         sequence_preprocess_fn: Callable[[Any], Any] | None,
         num_parallel_calls: int | None,
     ) -> Any:
+        del num_parallel_calls  # Python draws one batch at a time.
         dataset = self.buffer.as_dataset(
             sample_batch_size,
             num_steps,
-            num_parallel_calls,
             data_spec=self._rows.item_spec,
             timeout=self._timeout,
         )
@@ -145,8 +146,7 @@ class TFAgentsReplayBuffer(_Base):
         sequence_preprocess_fn: Callable[[Any], Any] | None,
         num_parallel_calls: int | None,
     ) -> Any:
-        # Nothing is computed for an element that could be done in parallel.
-        del num_parallel_calls
+        del num_parallel_calls  # There is nothing to compute for an element.
         return passes.passed(
             self._rows.gather,
             self._rows.item_spec,
