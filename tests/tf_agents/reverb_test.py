@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import reverb
 import tensorflow as tf
 from tf_agents.replay_buffers import reverb_replay_buffer, reverb_utils
 from tf_agents.specs import tensor_spec
@@ -18,6 +17,10 @@ from tf_agents.specs import tensor_spec
 import parallel_envs as pe
 from parallel_envs.adapters import tf_agents as adapter
 from parallel_envs.testing import environments
+
+reverb: Any = pytest.importorskip(
+    "reverb", reason="Reverb has releases for TensorFlow up to 2.15 only"
+)
 
 FIRST, MID, LAST = 0, 1, 2
 LENGTHS = (3, 5, 1)  # Actions in the episodes of each row.
