@@ -224,7 +224,7 @@ def test_what_is_stored_is_what_tf_agents_buffer_stores(num_rows: int) -> None:
 
 @pytest.mark.parametrize(
     ("batch_size", "num_steps"),
-    [(None, None), (None, 3), (2, None), (2, 3), (1, 2)],
+    [(None, None), (None, 3), (None, 4), (2, None), (2, 3), (1, 2)],
 )
 def test_a_pass_visits_all_rows_in_tf_agents_order(
     batch_size: int | None, num_steps: int | None

@@ -90,7 +90,7 @@ def by_row(every: list[list[np.ndarray]]) -> dict[int, list[list[np.ndarray]]]:
         },
     ],
 )
-def test_each_row_is_written_as_tf_agents_observer_writes_it_at(
+def test_each_row_is_written_as_tf_agents_observer_writes_it_alone(
     client: reverb.Client, settings: dict[str, Any]
 ) -> None:
     theirs = [
