@@ -10,8 +10,6 @@ from parallel_envs.adapters.recognition import as_py_environment as as_py_enviro
 
 if TYPE_CHECKING:
     from parallel_envs.adapters.gymnasium import from_gymnasium as from_gymnasium
-    from parallel_envs.adapters.tf_agents import from_tf_agents as from_tf_agents
-    from parallel_envs.adapters.tf_agents import to_tf_agents as to_tf_agents
 
 _HOMES = {
     "from_gymnasium": "gymnasium",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import sys
 from typing import Any
@@ -28,9 +29,9 @@ def as_py_environment(value: Any) -> py_environment.PyEnvironment:
 
         return adapter.from_gymnasium(value)
     if _is_of_tf_agents(value):
-        from parallel_envs.adapters.tf_agents import environments
-
-        return environments.from_tf_agents(value)
+        # By name: that adapter knows batches, which know this module.
+        adapter = importlib.import_module("parallel_envs.adapters.tf_agents")
+        return adapter.from_tf_agents(value)
     raise TypeError(
         "expected a PyEnvironment, or an environment of Gymnasium or TF-Agents, got "
         f"{_describe(value)}"
