@@ -133,6 +133,11 @@ class ToTFAgents(_Stepped):
     def should_reset(self, current_time_step: Any) -> bool:
         return self._env.should_reset(current_time_step)
 
+    def get_info(self) -> Any:
+        """Returns what `env` says of its last step; of a batch as TF-Agents' own."""
+        info = self._env.get_info()
+        return values.stacked_infos(info) if self.batched else info
+
 
 def _copied(time_step: ts.TimeStep) -> Any:
     return values.to_tf_agents_time_step(nest.map_structure(np.array, time_step))

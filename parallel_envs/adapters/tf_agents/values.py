@@ -10,6 +10,7 @@ from parallel_envs import time_step as ts
 from parallel_envs.adapters.tf_agents import library
 from parallel_envs.specs import array_spec, checks, nest
 
+_nest_utils: Any = library.part("utils.nest_utils")
 _array_spec: Any = library.part("specs.array_spec")
 _time_step: Any = library.part("trajectories.time_step")
 
@@ -64,6 +65,18 @@ def to_tf_agents_time_step(time_step: Any) -> Any:
 def from_tf_agents_time_step(time_step: Any) -> ts.TimeStep:
     """Returns our `TimeStep` of the same arrays."""
     return _new(ts.TimeStep, time_step)
+
+
+def stacked_infos(infos: list[Any]) -> Any:
+    """Returns what the rows of a batch say of their last step: `[B, ...]` if they agree.
+
+    As in TF-Agents' `BatchedPyEnvironment`: infos of one structure become one whose
+    leaves are stacked. Where structures or shapes differ, it is a list of B infos.
+    """
+    try:
+        return _nest_utils.stack_nested_arrays(infos)
+    except (TypeError, ValueError):
+        return infos
 
 
 # Half the cost of `TimeStep(*time_step)`.
