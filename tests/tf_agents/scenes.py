@@ -85,6 +85,9 @@ class Wandering(environments.Counting):
 class Walk(environments.Counting):
     """Observes its state as float32 `[3]`, as networks want it; two actions."""
 
+    def seed(self, seed: int) -> None:
+        self.episode = -1  # As new, then.
+
     def observation_spec(self) -> Any:
         return pe.BoundedArraySpec((3,), np.float32, -100, 100, "observation")
 
@@ -139,3 +142,15 @@ class ResettingItself(environments.Counting):
 
     def _step(self, action: Any) -> pe.TimeStep:
         return self._reset() if self.t == self.length else super()._step(action)
+
+
+class Masked(Walk):
+    """Allows one action of two: 0 at even times, 1 at odd ones."""
+
+    def observation_spec(self) -> Any:
+        mask = pe.BoundedArraySpec((2,), np.int32, 0, 1, "mask")
+        return {"seen": super().observation_spec(), "mask": mask}
+
+    def _observation(self) -> Any:
+        mask = np.eye(2, dtype=np.int32)[self.t % 2]
+        return {"seen": super()._observation(), "mask": mask}

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from tf_agents.environments import tf_py_environment, utils
-from tf_agents.environments import tf_environment
+from tf_agents.environments import tf_environment, tf_py_environment, utils
 from tf_agents.trajectories import time_step as tf_time_step
 
 import parallel_envs as pe
@@ -131,25 +129,22 @@ def test_pictures_are_tensors(make: ways.Make) -> None:
     assert np.all(picture.numpy() == 1)
 
 
-@pytest.fixture(params=["eager", "graph"])
-def step_of(request: pytest.FixtureRequest) -> Iterator[Any]:
-    yield lambda env: env.step if request.param == "eager" else tf.function(env.step)
-
-
+@pytest.mark.parametrize("is_graph", [False, True])
 def test_an_error_in_a_row_comes_through_with_row_and_text(
-    make: ways.Make, step_of: Any
+    make: ways.Make, is_graph: bool
 ) -> None:
     with make([environments.Counting, environments.RaisingInStep]) as env:
         tf_env = tf_py_environment.TFPyEnvironment(env)
+        step = tf.function(tf_env.step) if is_graph else tf_env.step
         tf_env.reset()
 
         # TensorFlow has an exception of its own for what NumPy functions raise.
         message = r"environment 1 raised ValueError\('bad state 0'\)"
         with pytest.raises(Exception, match=message):
-            step_of(tf_env)(tf.zeros(2, tf.int64))
+            step(tf.zeros(2, tf.int64))
 
-        assert_first = tf_env.reset()
-    np.testing.assert_array_equal(assert_first.step_type, [0, 0])
+        first = tf_env.reset()
+    np.testing.assert_array_equal(first.step_type, [0, 0])
 
 
 def test_a_wrong_number_of_actions_is_refused_before_anything_moves(

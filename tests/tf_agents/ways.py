@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tf_agents.networks import q_network
-from tf_agents.policies import q_policy
+from tf_agents.policies import greedy_policy, q_policy
 from tf_agents.specs import tensor_spec
 
 import parallel_envs as pe
@@ -33,4 +33,5 @@ def greedy_policy(env: Any) -> Any:
     network = q_network.QNetwork(
         time_step_spec.observation, action_spec, fc_layer_params=(8,)
     )
-    return q_policy.QPolicy(time_step_spec, action_spec, q_network=network)
+    policy = q_policy.QPolicy(time_step_spec, action_spec, q_network=network)
+    return greedy_policy.GreedyPolicy(policy)

@@ -68,7 +68,7 @@ def from_tf_agents_time_step(time_step: Any) -> ts.TimeStep:
 
 
 def stacked_infos(infos: list[Any]) -> Any:
-    """Returns what the rows of a batch say of their last step: `[B, ...]` if they agree.
+    """Returns what the rows of a batch say of a step: `[B, ...]` where they agree.
 
     As in TF-Agents' `BatchedPyEnvironment`: infos of one structure become one whose
     leaves are stacked. Where structures or shapes differ, it is a list of B infos.
@@ -77,6 +77,17 @@ def stacked_infos(infos: list[Any]) -> Any:
         return _nest_utils.stack_nested_arrays(infos)
     except (TypeError, ValueError):
         return infos
+
+
+def unstacked_infos(info: Any, num_rows: int) -> Any:
+    """Returns a list of what each row says, of what a batch of TF-Agents has stacked.
+
+    What is not stacked is returned as it is.
+    """
+    leaves = nest.flatten(info)
+    if leaves and all(np.shape(leaf)[:1] == (num_rows,) for leaf in leaves):
+        return _nest_utils.unstack_nested_arrays(info)
+    return info
 
 
 # Half the cost of `TimeStep(*time_step)`.
