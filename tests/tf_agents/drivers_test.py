@@ -53,7 +53,7 @@ def random_py(env: Any) -> Any:
 
 def greedy(env: Any) -> Any:
     return py_tf_eager_policy.PyTFEagerPolicy(
-        ways.greedy_policy(env), use_tf_function=True, batch_time_steps=False
+        ways.q_network_policy(env), use_tf_function=True, batch_time_steps=False
     )
 
 
@@ -92,7 +92,7 @@ def test_py_driver_steps_the_batch(make: ways.Make, policy_of: Any) -> None:
 def test_dynamic_step_driver_fills_a_replay_buffer_in_a_graph(make: ways.Make) -> None:
     with make(scenes.walks(*LENGTHS)) as env:
         tf_env = tf_py_environment.TFPyEnvironment(env)
-        policy = ways.greedy_policy(env)
+        policy = ways.q_network_policy(env)
         buffer = tf_uniform_replay_buffer.TFUniformReplayBuffer(
             policy.collect_data_spec, batch_size=3, max_length=100
         )
@@ -141,7 +141,7 @@ def test_dynamic_episode_driver_counts_episodes_of_all_rows(make: ways.Make) -> 
     with make(scenes.walks(*LENGTHS)) as env:
         tf_env = tf_py_environment.TFPyEnvironment(env)
         driver = dynamic_episode_driver.DynamicEpisodeDriver(
-            tf_env, ways.greedy_policy(env), metrics, num_episodes=4
+            tf_env, ways.q_network_policy(env), metrics, num_episodes=4
         )
 
         driver.run()
@@ -157,7 +157,7 @@ def test_tf_driver_goes_on_where_it_ended(make: ways.Make) -> None:
         tf_env = tf_py_environment.TFPyEnvironment(env)
         driver = tf_driver.TFDriver(
             tf_env,
-            ways.greedy_policy(env),
+            ways.q_network_policy(env),
             [trajectories.append],
             max_steps=8,
             disable_tf_function=True,  # A list is no observer for a graph.

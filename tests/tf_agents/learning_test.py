@@ -149,7 +149,7 @@ def test_evaluation_in_graphs_and_in_python_agree(make: ways.Make) -> None:
                 tf_metrics.AverageEpisodeLengthMetric(batch_size=3),
             ],
             tf_env,
-            ways.greedy_policy(env),
+            ways.q_network_policy(env),
             num_episodes=4,
         )
         in_python = metric_utils.compute(

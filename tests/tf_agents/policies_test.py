@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,6 +22,7 @@ from tf_agents.policies import (
     tf_py_policy,
 )
 from tf_agents.specs import array_spec, tensor_spec
+from tf_agents.trajectories import policy_step
 
 import parallel_envs as pe
 from parallel_envs.adapters import tf_agents as adapter
@@ -185,26 +187,31 @@ def test_random_policies_of_ours_drive_alike_in_both(pair: Pair) -> None:
     assert len({str(step.action) for step in by_ours}) > 1
 
 
+class Seeded(py_policy.PyPolicy):
+    """Answers with the seed that it is given."""
+
+    def _action(self, time_step: Any, policy_state: Any, seed: Any = None) -> Any:
+        return policy_step.PolicyStep(np.full(np.shape(time_step.step_type), seed))
+
+
 def test_seeds_reach_the_policy(pair: Pair) -> None:
     ours, theirs = pair
-    theirs_for_us = adapter.from_tf_agents_policy(
-        random_tf_policy.RandomTFPolicy(*tensor_specs(theirs))
-    )
+    for_us = adapter.from_tf_agents_policy(Seeded(*specs_of(theirs)))
     wide = pe.BoundedArraySpec((), np.int64, 0, 2**40)
-    ours_for_them = adapter.to_tf_agents_policy(
+    for_them = adapter.to_tf_agents_policy(
         pe.RandomPyPolicy(ours.time_step_spec(), wide)
     )
     time_step = ours.reset()
 
-    again = [theirs_for_us.action(time_step, (), seed=5).action for _ in range(2)]
-    seeded = [
-        ours_for_them.action(theirs.current_time_step(), (), seed=number).action
-        for number in (5, 5, 6)
+    told = for_us.action(time_step, (), seed=5).action
+    drawn = [
+        for_them.action(theirs.current_time_step(), (), seed=seed).action
+        for seed in (5, 5, 6)
     ]
 
-    assert again[0].shape == np.shape(time_step.step_type)
-    np.testing.assert_array_equal(seeded[0], seeded[1])
-    assert np.all(seeded[0] != seeded[2])
+    assert np.all(told == 5)
+    np.testing.assert_array_equal(drawn[0], drawn[1])
+    assert np.all(drawn[0] != drawn[2])
 
 
 def test_a_mask_forbids_actions_both_ways() -> None:
@@ -287,6 +294,13 @@ def observer(steps: list[Any]) -> Any:
 def test_what_is_no_policy_is_refused(function: str) -> None:
     with pytest.raises(TypeError, match=r"policy: expected .*got 3"):
         getattr(adapter, function)(3)
+
+
+def test_specs_of_the_other_library_are_refused_by_name(pair: Pair) -> None:
+    message = "action_spec: expected an ArraySpec, got tf_agents.specs.array_spec.Bound"
+
+    with pytest.raises(TypeError, match=re.escape(message)):
+        pe.RandomPyPolicy(*specs_of(pair[1]))
 
 
 def test_a_bare_function_takes_its_specs_from_an_environment_of_either(

@@ -44,6 +44,8 @@ def test_eager_steps_are_those_of_the_batch(make: ways.Make, isolation: bool) ->
 
         found = [tf_env.reset()]
         found += [tf_env.step(tf.zeros(3, tf.int64)) for _ in range(8)]
+        if isolation:
+            tf_env._pool.terminate()  # Its own close() joins before it closes.
 
     for time_step, expected in zip(found, expected_steps(8), strict=True):
         assert_same(time_step, expected)

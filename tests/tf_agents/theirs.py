@@ -22,7 +22,7 @@ class Theirs(py_environment.PyEnvironment):
         self.seeds: list[int] = []
 
     def observation_spec(self) -> Any:
-        return array_spec.BoundedArraySpec((3,), np.float32, 0, np.inf, "observation")
+        return array_spec.BoundedArraySpec((3,), np.float32, 0.0, np.inf, "observation")
 
     def action_spec(self) -> Any:
         return array_spec.BoundedArraySpec((), np.int32, 0, 9, "action")

@@ -26,7 +26,7 @@ WAYS: dict[str, Make] = {
 }
 
 
-def greedy_policy(env: Any) -> Any:
+def q_network_policy(env: Any) -> Any:
     """Returns TF-Agents' policy of a real, small q-network for the specs of `env`."""
     time_step_spec = tensor_spec.from_spec(env.time_step_spec())
     action_spec = tensor_spec.from_spec(env.action_spec())
