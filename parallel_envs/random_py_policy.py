@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from parallel_envs import py_policy, trajectory
 from parallel_envs import time_step as ts
-from parallel_envs.specs import array_spec, nest, sampling
+from parallel_envs.specs import array_spec, checks, nest, sampling
 
 Nest = nest.Nest
 
@@ -47,6 +47,7 @@ class RandomPyPolicy(py_policy.PyPolicy):
                 as many elements as there are actions, true where one is allowed.
 
         Raises:
+            TypeError: If a leaf of `action_spec` is not an `ArraySpec`, with its path.
             ValueError: If there is a splitter, and the action is not a single bounded
                 integer of shape `()` or `(1,)`.
         """
@@ -57,6 +58,7 @@ class RandomPyPolicy(py_policy.PyPolicy):
             info_spec,
             observation_and_action_constraint_splitter,
         )
+        checks.spec_structure(action_spec, "action_spec")
         if observation_and_action_constraint_splitter is not None:
             _check_can_be_masked(action_spec)
         self._outer_dims = None if outer_dims is None else tuple(outer_dims)

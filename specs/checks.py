@@ -52,7 +52,7 @@ def spec_structure(spec: nest.Nest, name: str) -> nest.Structure:
     for leaf, path in zip(structure.specs, structure.paths, strict=True):
         if not isinstance(leaf, array_spec.ArraySpec):
             raise TypeError(
-                f"{path}: expected an ArraySpec, got {type(leaf).__name__} {leaf!r}."
+                f"{path}: expected an ArraySpec, got {_kind(leaf)} {leaf!r}."
             )
     return structure
 
@@ -110,6 +110,13 @@ def difference(expected: nest.Nest, found: nest.Nest, name: str) -> str | None:
             wanted, got = _contrast(spec, other)
             return f"{path}: expected {wanted}, got {got}."
     return None
+
+
+def _kind(leaf: Any) -> str:
+    kind = type(leaf)
+    # Other libraries have specs of the same name, TF-Agents for example.
+    is_like_ours = kind.__name__ in ("ArraySpec", "BoundedArraySpec")
+    return f"{kind.__module__}.{kind.__name__}" if is_like_ours else kind.__name__
 
 
 def _contrast(spec: Any, other: Any) -> tuple[str, str]:

@@ -206,3 +206,12 @@ def test_it_drives_an_environment_of_nests() -> None:
         time_step = env.step(policy.action(time_step).action)
 
     assert checks.check_arrays_nest(env.last_action, env.action_spec())
+
+
+def test_an_action_spec_that_is_none_is_refused_by_path() -> None:
+    with pytest.raises(TypeError) as caught:
+        RandomPyPolicy(None, {"steer": DICE, "brake": 3})
+
+    assert str(caught.value) == (
+        "action_spec['brake']: expected an ArraySpec, got int 3."
+    )

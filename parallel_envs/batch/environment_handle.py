@@ -65,7 +65,7 @@ class EnvironmentHandle:
         The promise blocks until the environment has answered, and raises what
         `ParallelPyEnvironment.call` raises.
         """
-        return self._ask("call", name, args, kwargs)
+        return self._ask_for_answer("call", name, args, kwargs)
 
     def access(self, name: str) -> Any:
         """Returns an attribute of the environment."""
@@ -82,17 +82,17 @@ class EnvironmentHandle:
             What the environment returned. The batch does not see it: its own last time
             step stays what it was.
         """
-        return _now_or_later(self._ask_for_step("step", action), blocking)
+        return _now_or_later(self._ask_for_answer("step", action), blocking)
 
     def reset(self, blocking: bool = True) -> Any:
         """Resets this environment alone; see `step`."""
-        return _now_or_later(self._ask_for_step("reset"), blocking)
+        return _now_or_later(self._ask_for_answer("reset"), blocking)
 
     def render(self, mode: str = "rgb_array", blocking: bool = True) -> Any:
         """Returns a picture of this environment, uint8 `[H, W, 3]`."""
         return _now_or_later(self._ask("render", mode), blocking)
 
-    def _ask_for_step(self, name: str, *arguments: Any) -> Promise:
+    def _ask_for_answer(self, name: str, *arguments: Any) -> Promise:
         promise = self._ask(name, *arguments)
 
         def time_step() -> Any:

@@ -102,7 +102,8 @@ class TimeStepStructure:
             ValueError: If a leaf is no array of its shape and dtype, or read-only, or
                 one whose size varies.
         """
-        if not isinstance(time_step, ts.TimeStep):
+        # Or TF-Agents', where that is what `step` returns.
+        if getattr(time_step, "_fields", None) != ts.TimeStep._fields:
             raise ValueError(
                 "out: expected a TimeStep of arrays, as step() returns it, got "
                 f"{type(time_step).__name__}."

@@ -95,6 +95,11 @@ class FromTFAgents(
             self._env.should_reset(values.to_tf_agents_time_step(current_time_step))
         )
 
+    def get_info(self) -> Any:
+        """Returns what `env` says of its last step; of a batch a list of B infos."""
+        info, num_rows = self._env.get_info(), self.batch_size
+        return info if num_rows is None else values.unstacked_infos(info, num_rows)
+
 
 class _Stepped(forwarding.Forwarding, _Base):
     """Leaves it to the environment inside to keep the last step.
@@ -132,6 +137,11 @@ class ToTFAgents(_Stepped):
 
     def should_reset(self, current_time_step: Any) -> bool:
         return self._env.should_reset(current_time_step)
+
+    def get_info(self) -> Any:
+        """Returns what `env` says of its last step; of a batch as TF-Agents' own."""
+        info = self._env.get_info()
+        return values.stacked_infos(info) if self.batched else info
 
 
 def _copied(time_step: ts.TimeStep) -> Any:

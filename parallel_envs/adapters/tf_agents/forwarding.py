@@ -34,6 +34,9 @@ class Forwarding:
             )
         return getattr(self._env, name)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._env!r}>"
+
     def wrapped_env(self) -> Any:
         """Returns the environment inside, of the other library."""
         return self._env

@@ -51,14 +51,9 @@ class ParallelPyEnvironment(parallel_py_environment.ParallelPyEnvironment, _Base
     def get_info(self) -> Any:
         """Returns what the rows say of their last step: `[B, ...]` where they agree.
 
-        As in TF-Agents' `BatchedPyEnvironment`: infos of one structure become one whose
-        leaves are stacked. Where structures or shapes differ, it is a list of B infos.
+        A list of B infos where structures or shapes differ.
         """
-        infos = super().get_info()
-        try:
-            return _nest_utils.stack_nested_arrays(infos)
-        except (TypeError, ValueError):
-            return infos
+        return values.stacked_infos(super().get_info())
 
     def _lay_out(self, validate: bool, copy: bool) -> None:
         super()._lay_out(validate, copy=True)

@@ -48,7 +48,7 @@ def to_tf_agents_policy(
     Args:
         policy: What `from_tf_agents_policy` made is unwrapped; one of TF-Agents is
             returned as it is.
-        env: Gives its specs to a policy that is a bare function.
+        env: Of either library; gives its specs to a policy that is a bare function.
 
     Raises:
         TypeError: If `policy` is no policy.
@@ -57,7 +57,20 @@ def to_tf_agents_policy(
         return policy
     if isinstance(policy, FromTFAgentsPolicy):
         return policy.wrapped_policy()
-    return ToTFAgentsPolicy(py_policy.as_policy(policy, env))
+    return ToTFAgentsPolicy(py_policy.as_policy(policy, env and _OurSpecs(env)))
+
+
+class _OurSpecs:
+    """What an environment of either library says of itself, in specs of ours."""
+
+    def __init__(self, env: py_policy.HasSpecs) -> None:
+        self._env = env
+
+    def time_step_spec(self) -> ts.TimeStep:
+        return values.from_tf_agents_spec(self._env.time_step_spec(), "time_step")
+
+    def action_spec(self) -> Nest:
+        return values.from_tf_agents_spec(self._env.action_spec(), "action")
 
 
 class FromTFAgentsPolicy(py_policy.PyPolicy):

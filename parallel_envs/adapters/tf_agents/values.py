@@ -10,6 +10,7 @@ from parallel_envs import time_step as ts
 from parallel_envs.adapters.tf_agents import library
 from parallel_envs.specs import array_spec, checks, nest
 
+_nest_utils: Any = library.part("utils.nest_utils")
 _array_spec: Any = library.part("specs.array_spec")
 _time_step: Any = library.part("trajectories.time_step")
 
@@ -64,6 +65,29 @@ def to_tf_agents_time_step(time_step: Any) -> Any:
 def from_tf_agents_time_step(time_step: Any) -> ts.TimeStep:
     """Returns our `TimeStep` of the same arrays."""
     return _new(ts.TimeStep, time_step)
+
+
+def stacked_infos(infos: list[Any]) -> Any:
+    """Returns what the rows of a batch say of a step: `[B, ...]` where they agree.
+
+    As in TF-Agents' `BatchedPyEnvironment`: infos of one structure become one whose
+    leaves are stacked. Where structures or shapes differ, it is a list of B infos.
+    """
+    try:
+        return _nest_utils.stack_nested_arrays(infos)
+    except (TypeError, ValueError):
+        return infos
+
+
+def unstacked_infos(info: Any, num_rows: int) -> Any:
+    """Returns a list of what each row says, of what a batch of TF-Agents has stacked.
+
+    What is not stacked is returned as it is.
+    """
+    leaves = nest.flatten(info)
+    if leaves and all(np.shape(leaf)[:1] == (num_rows,) for leaf in leaves):
+        return _nest_utils.unstack_nested_arrays(info)
+    return info
 
 
 # Half the cost of `TimeStep(*time_step)`.
