@@ -14,7 +14,13 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent
 DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
-EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
+TF_AGENTS = "tf_agents_"  # Begins the names of what tests/tf_agents runs.
+EXAMPLES = [
+    path
+    for path in sorted((ROOT / "docs" / "examples").glob("*.py"))
+    if not path.name.startswith(TF_AGENTS)
+]
+CURVES = sorted((ROOT / "docs" / "guides").glob(f"{TF_AGENTS}*/*.jsonl"))
 
 
 def programs() -> dict[str, str]:
@@ -46,6 +52,18 @@ def test_example_runs(example: pathlib.Path, tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_example_fits_one_screen(example: pathlib.Path) -> None:
     assert len(example.read_text("utf-8").splitlines()) < 60
+
+
+@pytest.mark.parametrize("runs", CURVES, ids=lambda path: path.name)
+def test_curves_in_the_guide_can_be_drawn(
+    runs: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    program = ROOT / "docs" / "examples" / f"{TF_AGENTS}curves.py"
+
+    subprocess.run([sys.executable, program, runs, "x.png"], cwd=tmp_path, check=True)
+
+    assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
+    assert runs.with_suffix(".png").exists()
 
 
 def modules_that_show() -> list[str]:

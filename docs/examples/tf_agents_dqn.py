@@ -1,0 +1,151 @@
+"""DQN of TF-Agents learns CartPole-v1, over a batch of ours or over TF-Agents' own."""
+
+import argparse
+import json
+import time
+
+import gymnasium
+import numpy as np
+import tensorflow as tf
+from tf_agents.agents.dqn import dqn_agent
+from tf_agents.drivers import dynamic_step_driver
+from tf_agents.environments import parallel_py_environment, tf_py_environment
+from tf_agents.networks import q_network
+from tf_agents.policies import py_tf_eager_policy
+from tf_agents.replay_buffers import tf_uniform_replay_buffer
+from tf_agents.system import system_multiprocessing
+from tf_agents.utils import common
+
+import parallel_envs as pe
+from parallel_envs.adapters import tf_agents
+
+NUM_ENVS = 8
+STEPS = 16  # Of each environment, between updates.
+GRADIENT_STEPS = 64  # Of an update.
+BATCH_SIZE = 64  # Of a gradient step.
+N_STEP = 10  # Rewards that a target sums.
+UPDATES_PER_EVALUATION = 20
+EPISODES = 20  # Of an evaluation.
+
+
+def make_env():
+    return gymnasium.make("CartPole-v1")
+
+
+def make_env_for_tf_agents():
+    return tf_agents.to_tf_agents(pe.adapters.from_gymnasium(make_env()))
+
+
+def make_batch(kind):
+    if kind == "parallel_envs":
+        return tf_agents.ParallelPyEnvironment([make_env] * NUM_ENVS, num_workers=2)
+    # Without this, or `handle_main`, TF-Agents starts no process.
+    system_multiprocessing.enable_interactive_mode()
+    return parallel_py_environment.ParallelPyEnvironment(
+        [make_env_for_tf_agents] * NUM_ENVS
+    )
+
+
+def make_agent(time_step_spec, action_spec):
+    gradient_steps = tf.Variable(0, dtype=tf.int64)
+    exploration = tf.keras.optimizers.schedules.PolynomialDecay(1.0, 5_000, 0.05)
+    agent = dqn_agent.DdqnAgent(
+        time_step_spec,
+        action_spec,
+        q_network.QNetwork(
+            time_step_spec.observation, action_spec, fc_layer_params=(256, 256)
+        ),
+        optimizer=tf.keras.optimizers.Adam(1e-3),
+        epsilon_greedy=lambda: exploration(gradient_steps),
+        target_update_period=100,
+        gamma=0.99,
+        n_step_update=N_STEP,
+        td_errors_loss_fn=common.element_wise_huber_loss,
+        train_step_counter=gradient_steps,
+    )
+    agent.initialize()
+    return agent
+
+
+def mean_return(env, policy):
+    """Returns the mean over one episode of each row."""
+    time_step = env.reset()
+    returns, running = np.zeros(env.batch_size), np.ones(env.batch_size, bool)
+    while running.any():
+        time_step = env.step(policy.action(time_step).action)
+        returns[running] += time_step.reward[running]
+        running &= ~time_step.is_last()
+    return returns.mean()
+
+
+def train(flags, env, eval_env):
+    """Yields a point of the curve for each evaluation."""
+    started = time.monotonic()
+    tf_env = tf_py_environment.TFPyEnvironment(env)
+    agent = make_agent(tf_env.time_step_spec(), tf_env.action_spec())
+    buffer = tf_uniform_replay_buffer.TFUniformReplayBuffer(
+        agent.collect_data_spec, NUM_ENVS, max_length=flags.max_steps // NUM_ENVS
+    )
+    driver = dynamic_step_driver.DynamicStepDriver(
+        tf_env, agent.collect_policy, [buffer.add_batch], num_steps=NUM_ENVS * STEPS
+    )
+    policy = py_tf_eager_policy.PyTFEagerPolicy(
+        agent.policy, use_tf_function=True, batch_time_steps=False
+    )
+    samples = iter(
+        buffer.as_dataset(sample_batch_size=BATCH_SIZE, num_steps=N_STEP + 1)
+    )
+    collect, update = common.function(driver.run), common.function(agent.train)
+
+    num_updates = flags.max_steps // (NUM_ENVS * STEPS)
+    collecting = 0.0
+    for updates in range(1, num_updates + 1):
+        since = time.monotonic()
+        collect()
+        collecting += time.monotonic() - since
+        for _ in range(GRADIENT_STEPS):
+            update(next(samples)[0])
+        if updates % UPDATES_PER_EVALUATION == 0 or updates == num_updates:
+            yield {
+                "steps": updates * NUM_ENVS * STEPS,
+                "mean_return": mean_return(eval_env, policy),
+                "seconds": time.monotonic() - started,
+                "seconds_collecting": collecting,
+            }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    batches = ["parallel_envs", "tf_agents"]
+    parser.add_argument("--batch", choices=batches, default="parallel_envs")
+    parser.add_argument("--goal", type=float, default=475, help="mean return to end at")
+    parser.add_argument("--max_steps", type=int, default=60_000, help="of all rows")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--output", default="dqn.jsonl", help="gets a line for a run")
+    flags = parser.parse_args()
+
+    tf.config.threading.set_intra_op_parallelism_threads(1)  # The networks are small.
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    tf.random.set_seed(flags.seed)
+    # Cheap environments are evaluated in this process, without asking another.
+    eval_env = tf_agents.to_tf_agents(
+        pe.BatchedPyEnvironment([make_env() for _ in range(EPISODES)])
+    )
+    with make_batch(flags.batch) as env, eval_env:
+        env.seed(pe.spread_seeds(flags.seed, NUM_ENVS))
+        eval_env.seed(pe.spread_seeds(flags.seed + 1, EPISODES))
+        curve = []
+        for point in train(flags, env, eval_env):
+            print(
+                *(f"{name}: {value:.1f}" for name, value in point.items()), flush=True
+            )
+            curve.append(point)
+            if point["mean_return"] >= flags.goal:
+                break
+    with open(flags.output, "a") as file:
+        run = {"batch": flags.batch, "seed": flags.seed, "curve": curve}
+        print(json.dumps(run), file=file)
+
+
+if __name__ == "__main__":
+    main()
