@@ -136,9 +136,7 @@ def main():
         eval_env.seed(pe.spread_seeds(flags.seed + 1, EPISODES))
         curve = []
         for point in train(flags, env, eval_env):
-            print(
-                *(f"{name}: {value:.1f}" for name, value in point.items()), flush=True
-            )
+            print(", ".join(f"{k}: {v:.1f}" for k, v in point.items()), flush=True)
             curve.append(point)
             if point["mean_return"] >= flags.goal:
                 break

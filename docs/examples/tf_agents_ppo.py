@@ -20,9 +20,8 @@ import parallel_envs as pe
 from parallel_envs.adapters import tf_agents
 
 NUM_ENVS = 8
-STEPS = 128  # Of each environment, for one update.
-EPOCHS = 10  # Gradient steps of an update, each on all of its rows.
-UPDATES_PER_EVALUATION = 5
+STEPS = 512  # Of each environment, for one update.
+EPOCHS = 30  # Gradient steps of an update, each on all of its rows.
 EPISODES = 20  # Of an evaluation.
 
 
@@ -44,24 +43,24 @@ def make_batch(kind):
     )
 
 
-def make_agent(time_step_spec, action_spec, num_updates):
-    decay = tf.keras.optimizers.schedules.PolynomialDecay
+def make_agent(time_step_spec, action_spec):
     layers = {"fc_layer_params": (64, 64), "activation_fn": tf.nn.tanh}
     agent = ppo_clip_agent.PPOClipAgent(
         time_step_spec,
         action_spec,
-        optimizer=tf.keras.optimizers.Adam(decay(1e-3, num_updates * EPOCHS, 0.0)),
+        optimizer=tf.keras.optimizers.Adam(1e-3),
         actor_net=actor_distribution_network.ActorDistributionNetwork(
             time_step_spec.observation, action_spec, **layers
         ),
         value_net=value_network.ValueNetwork(time_step_spec.observation, **layers),
+        gradient_clipping=0.5,
         num_epochs=1,  # `train` is called for each: quicker to compile than all in one.
         discount_factor=0.99,
         lambda_value=0.95,
+        entropy_regularization=0.01,
         use_gae=True,
         use_td_lambda_return=True,
         normalize_observations=False,
-        normalize_rewards=False,
     )
     agent.initialize()
     return agent
@@ -82,8 +81,7 @@ def train(flags, env, eval_env):
     """Yields a point of the curve for each evaluation."""
     started = time.monotonic()
     tf_env = tf_py_environment.TFPyEnvironment(env)
-    num_updates = flags.max_steps // (NUM_ENVS * STEPS)
-    agent = make_agent(tf_env.time_step_spec(), tf_env.action_spec(), num_updates)
+    agent = make_agent(tf_env.time_step_spec(), tf_env.action_spec())
     buffer = tf_uniform_replay_buffer.TFUniformReplayBuffer(
         agent.collect_data_spec, NUM_ENVS, max_length=2 * STEPS
     )
@@ -95,6 +93,7 @@ def train(flags, env, eval_env):
     )
     collect, update = common.function(driver.run), common.function(agent.train)
 
+    num_updates = flags.max_steps // (NUM_ENVS * STEPS)
     collecting = 0.0
     for updates in range(1, num_updates + 1):
         since = time.monotonic()
@@ -104,13 +103,12 @@ def train(flags, env, eval_env):
         for _ in range(EPOCHS):
             update(experience)
         buffer.clear()
-        if updates % UPDATES_PER_EVALUATION == 0 or updates == num_updates:
-            yield {
-                "steps": updates * NUM_ENVS * STEPS,
-                "mean_return": mean_return(eval_env, policy),
-                "seconds": time.monotonic() - started,
-                "seconds_collecting": collecting,
-            }
+        yield {
+            "steps": updates * NUM_ENVS * STEPS,
+            "mean_return": mean_return(eval_env, policy),
+            "seconds": time.monotonic() - started,
+            "seconds_collecting": collecting,
+        }
 
 
 def main():
@@ -135,9 +133,7 @@ def main():
         eval_env.seed(pe.spread_seeds(flags.seed + 1, EPISODES))
         curve = []
         for point in train(flags, env, eval_env):
-            print(
-                *(f"{name}: {value:.1f}" for name, value in point.items()), flush=True
-            )
+            print(", ".join(f"{k}: {v:.1f}" for k, v in point.items()), flush=True)
             curve.append(point)
             if point["mean_return"] >= flags.goal:
                 break

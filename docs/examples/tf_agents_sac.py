@@ -103,7 +103,7 @@ def train(flags, env, eval_env):
     samples = iter(buffer.as_dataset(sample_batch_size=BATCH_SIZE, num_steps=2))
     collect, update = common.function(driver.run), common.function(agent.train)
 
-    num_updates = flags.max_steps // (NUM_ENVS * STEPS)
+    num_updates = (flags.max_steps - RANDOM_STEPS) // (NUM_ENVS * STEPS)
     collecting = 0.0
     for updates in range(1, num_updates + 1):
         since = time.monotonic()
@@ -111,12 +111,12 @@ def train(flags, env, eval_env):
         collecting += time.monotonic() - since
         for _ in range(GRADIENT_STEPS):
             experience, _ = next(samples)
-            # Unlike DQN, SAC would learn that the end of an episode leads to the next.
+            # What leads from one episode to the next, which DQN leaves out by itself.
             weights = tf.cast(~experience.is_boundary()[:, 0], tf.float32)
             update(experience, weights)
         if updates % UPDATES_PER_EVALUATION == 0 or updates == num_updates:
             yield {
-                "steps": updates * NUM_ENVS * STEPS,
+                "steps": RANDOM_STEPS + updates * NUM_ENVS * STEPS,
                 "mean_return": mean_return(eval_env, policy),
                 "seconds": time.monotonic() - started,
                 "seconds_collecting": collecting,
@@ -147,9 +147,7 @@ def main():
         eval_env.seed(pe.spread_seeds(flags.seed + 1, EPISODES))
         curve = []
         for point in train(flags, env, eval_env):
-            print(
-                *(f"{name}: {value:.1f}" for name, value in point.items()), flush=True
-            )
+            print(", ".join(f"{k}: {v:.1f}" for k, v in point.items()), flush=True)
             curve.append(point)
             if point["mean_return"] >= flags.goal:
                 break

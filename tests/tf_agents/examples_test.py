@@ -17,8 +17,8 @@ ROOT = pathlib.Path(__file__).parents[2]
 # the same lines of the program.
 PROGRAMS = {
     "dqn": ["--max_steps=256"],
-    "ppo": ["--max_steps=1024"],
-    "sac": ["--max_steps=128", "--env=Pendulum-v1"],
+    "ppo": ["--max_steps=4096"],
+    "sac": ["--max_steps=1128", "--env=Pendulum-v1"],
 }
 
 
@@ -35,9 +35,9 @@ def test_program_trains_and_evaluates(algorithm: str, tmp_path: pathlib.Path) ->
 def test_agent_learns_the_same_over_the_batch_of_tf_agents(
     tmp_path: pathlib.Path,
 ) -> None:
-    ours = trained("ppo", tmp_path, "--max_steps=1024", "--seed=3")
+    ours = trained("ppo", tmp_path, "--max_steps=4096", "--seed=3")
     theirs = trained(
-        "ppo", tmp_path, "--max_steps=1024", "--seed=3", "--batch=tf_agents"
+        "ppo", tmp_path, "--max_steps=4096", "--seed=3", "--batch=tf_agents"
     )
 
     assert theirs["batch"] == "tf_agents"
