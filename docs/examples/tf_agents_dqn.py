@@ -24,7 +24,7 @@ STEPS = 16  # Of each environment, between updates.
 GRADIENT_STEPS = 64  # Of an update.
 BATCH_SIZE = 64  # Of a gradient step.
 N_STEP = 10  # Rewards that a target sums.
-UPDATES_PER_EVALUATION = 20
+UPDATES_PER_EVALUATION = 4
 EPISODES = 20  # Of an evaluation.
 
 
@@ -92,9 +92,10 @@ def train(flags, env, eval_env):
     policy = py_tf_eager_policy.PyTFEagerPolicy(
         agent.policy, use_tf_function=True, batch_time_steps=False
     )
-    samples = iter(
-        buffer.as_dataset(sample_batch_size=BATCH_SIZE, num_steps=N_STEP + 1)
-    )
+    dataset = buffer.as_dataset(sample_batch_size=BATCH_SIZE, num_steps=N_STEP + 1)
+    options = tf.data.Options()
+    options.autotune.enabled = False  # It reads ahead, so that no run repeats another.
+    samples = iter(dataset.with_options(options))
     collect, update = common.function(driver.run), common.function(agent.train)
 
     num_updates = flags.max_steps // (NUM_ENVS * STEPS)

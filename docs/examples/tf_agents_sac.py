@@ -100,7 +100,10 @@ def train(flags, env, eval_env):
     policy = py_tf_eager_policy.PyTFEagerPolicy(
         agent.policy, use_tf_function=True, batch_time_steps=False
     )
-    samples = iter(buffer.as_dataset(sample_batch_size=BATCH_SIZE, num_steps=2))
+    dataset = buffer.as_dataset(sample_batch_size=BATCH_SIZE, num_steps=2)
+    options = tf.data.Options()
+    options.autotune.enabled = False  # It reads ahead, so that no run repeats another.
+    samples = iter(dataset.with_options(options))
     collect, update = common.function(driver.run), common.function(agent.train)
 
     num_updates = (flags.max_steps - RANDOM_STEPS) // (NUM_ENVS * STEPS)
