@@ -24,7 +24,7 @@ def draw(runs):
             axes.grid(alpha=0.3)
     by_seconds.set_ylabel("mean return of 20 episodes")
     lines = dict(zip(*reversed(by_steps.get_legend_handles_labels()), strict=True))
-    by_steps.legend(lines.values(), lines.keys(), title="batch")
+    by_steps.legend(lines.values(), lines.keys(), loc="lower right")
     return figure
 
 

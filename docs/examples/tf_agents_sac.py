@@ -139,7 +139,7 @@ def main():
 
     tf.config.threading.set_intra_op_parallelism_threads(1)  # The networks are small.
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    tf.random.set_seed(flags.seed)
+    tf.keras.utils.set_random_seed(flags.seed)
     make_env = functools.partial(gymnasium.make, flags.env)
     # Cheap environments are evaluated in this process, without asking another.
     eval_env = tf_agents.to_tf_agents(
