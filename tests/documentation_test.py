@@ -14,8 +14,6 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent
 DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
-# Their programs need TensorFlow: tests/tf_agents runs them.
-ELSEWHERE = [ROOT / "docs" / "guides" / "tf_agents.md"]
 EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
 
 
@@ -23,8 +21,6 @@ def programs() -> dict[str, str]:
     """Returns each ```python block by its place; illustrations are fenced otherwise."""
     found: dict[str, str] = {}
     for document in DOCUMENTS:
-        if document in ELSEWHERE:
-            continue
         text = document.read_text("utf-8")
         for block in re.finditer(r"^```python\n(.*?)^```$", text, re.DOTALL | re.M):
             line = text.count("\n", 0, block.start()) + 1

@@ -149,11 +149,8 @@ def _time_step_spec(env: Any) -> Any:
     if nest.flatten(observation):
         return env.time_step_spec()
     # Where nothing is observed TF-Agents' own method is an IndexError.
-    return ts.time_step_spec()._replace(
-        reward=env.reward_spec(),
-        discount=env.discount_spec(),
-        observation=observation,
-    )
+    spec = ts.time_step_spec(observation, env.reward_spec())
+    return spec._replace(discount=env.discount_spec())
 
 
 def _copied(time_step: ts.TimeStep) -> Any:
