@@ -24,8 +24,9 @@ EXTRAS = {
     "jax": ["jax>=0.4.34,<1"],
     "minari": ["minari>=0.5.2,<0.6"],
     "video": ["imageio[ffmpeg]>=2.34,<3"],
+    # What its last release was made for; docs/guides/tf_agents.md has newer ways.
     "tf-agents": ["tf-agents>=0.19,<0.20", "tensorflow>=2.15,<2.16"],
-    "reverb": ["dm-reverb>=0.14,<0.15", "tensorflow>=2.15,<2.16"],
+    "reverb": ["tf-agents[reverb]>=0.19,<0.20"],
     "distributed": ["pyzmq>=26,<28", "msgpack>=1.0.8,<2"],
     "ray": ["ray>=2.40,<3"],
     "docs": [

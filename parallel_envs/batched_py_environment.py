@@ -36,7 +36,9 @@ class BatchedPyEnvironment(EnvironmentBatch):
 
         def make_rows() -> LocalRows:
             workers = min(len(self._environments), 4 * (os.cpu_count() or 1))
-            threads = futures.ThreadPoolExecutor(workers) if multithreading else None
+            threads = None
+            if multithreading and workers > 1:
+                threads = futures.ThreadPoolExecutor(workers)
             return LocalRows(
                 EnvironmentRows.holding(self._environments, threads), threads
             )

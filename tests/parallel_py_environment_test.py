@@ -190,7 +190,7 @@ BAD_ARGUMENTS: list[tuple[dict[str, Any], type[Exception], str]] = [
     (
         {"env_constructors": [environments.Counting, environments.Counting()]},
         TypeError,
-        r"env_constructors\[1\]: expected a callable",
+        r"env_constructors\[1\]: expected a callable .*, got the non-callable",
     ),
     (
         {"env_constructors": [environments.Counting, "CartPole-v1"]},

@@ -34,8 +34,9 @@ def checked_constructors(constructors: Any) -> tuple[Callable[[], Any], ...]:
         if not callable(constructor):
             raise TypeError(
                 f"env_constructors[{position}]: expected a callable that makes an "
-                f"environment, got {constructor!r:.200}. An environment itself cannot "
-                "be sent to a process: pass its class, or a lambda that makes it."
+                f"environment, got the non-callable {constructor!r:.200}. An "
+                "environment itself cannot be sent to a process: pass its class, or a "
+                "lambda that makes it."
             )
     return tuple(constructors)
 

@@ -292,7 +292,8 @@ class EnvironmentBatch(PyEnvironment, defines_step=True):
         """
         if mode != "rgb_array":
             raise NotImplementedError(
-                f'render: a batch knows mode="rgb_array" only, got {mode!r}.'
+                f'render: expected mode="rgb_array", got {mode!r}. Only rgb_array '
+                "gives pictures, which a batch can stack."
             )
         answers = self._ask_all("render", [(mode,)] * len(self._spans))
         pictures = [np.asarray(picture) for picture in self._by_row(answers)]

@@ -7,10 +7,16 @@ when the observer that writes to it is first touched.
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from parallel_envs.adapters.tf_agents.batched_py_environment import (
+    BatchedPyEnvironment as BatchedPyEnvironment,
+)
 from parallel_envs.adapters.tf_agents.environments import (
     from_tf_agents as from_tf_agents,
 )
 from parallel_envs.adapters.tf_agents.environments import to_tf_agents as to_tf_agents
+from parallel_envs.adapters.tf_agents.grafted import (
+    unstack_actions as unstack_actions,
+)
 from parallel_envs.adapters.tf_agents.parallel_py_environment import (
     ParallelPyEnvironment as ParallelPyEnvironment,
 )
@@ -19,6 +25,9 @@ from parallel_envs.adapters.tf_agents.policies import (
 )
 from parallel_envs.adapters.tf_agents.policies import (
     to_tf_agents_policy as to_tf_agents_policy,
+)
+from parallel_envs.adapters.tf_agents.process_py_environment import (
+    ProcessPyEnvironment as ProcessPyEnvironment,
 )
 from parallel_envs.adapters.tf_agents.replay import (
     TFAgentsReplayBuffer as TFAgentsReplayBuffer,

@@ -75,7 +75,7 @@ class FromTFAgents(
         """Adapts `env`; see `from_tf_agents`."""
         super().__init__(
             env,
-            values.from_tf_agents_spec(env.time_step_spec(), "time_step"),
+            values.from_tf_agents_spec(_time_step_spec(env), "time_step"),
             values.from_tf_agents_spec(env.action_spec(), "action"),
         )
 
@@ -142,6 +142,15 @@ class ToTFAgents(_Stepped):
         """Returns what `env` says of its last step; of a batch as TF-Agents' own."""
         info = self._env.get_info()
         return values.stacked_infos(info) if self.batched else info
+
+
+def _time_step_spec(env: Any) -> Any:
+    observation = env.observation_spec()
+    if nest.flatten(observation):
+        return env.time_step_spec()
+    # Where nothing is observed TF-Agents' own method is an IndexError.
+    spec = ts.time_step_spec(observation, env.reward_spec())
+    return spec._replace(discount=env.discount_spec())
 
 
 def _copied(time_step: ts.TimeStep) -> Any:
