@@ -182,6 +182,15 @@ def test_infos_that_differ_are_a_list(make: ways.Make) -> None:
         assert env.get_info() == [{"episode": 0, "t": 1}, {"crashed": True}]
 
 
+def test_infos_of_later_rows_are_not_lost(make: ways.Make) -> None:
+    dying = functools.partial(environments.Dying, at=1)
+    with make([dying, environments.Counting], max_restarts=1) as env:
+        env.reset()
+        env.step(ZEROS[:2])
+
+        assert env.get_info() == [{"crashed": True}, {"episode": 0, "t": 1}]
+
+
 def test_states_come_back(make: ways.Make) -> None:
     with make(scenes.staggered(2, 3, 5)) as env:
         env.reset()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from parallel_envs.specs import array_spec, checks, nest
 _nest_utils: Any = library.part("utils.nest_utils")
 _array_spec: Any = library.part("specs.array_spec")
 _time_step: Any = library.part("trajectories.time_step")
+_tf: Any = importlib.import_module("tensorflow")
 
 Nest = nest.Nest
 
@@ -74,6 +76,9 @@ def stacked_infos(infos: list[Any]) -> Any:
     leaves are stacked. Where structures or shapes differ, it is a list of B infos.
     """
     try:
+        # Else leaves that only some rows have would be dropped, or take others' names.
+        for info in infos[1:]:
+            _tf.nest.assert_same_structure(infos[0], info)
         return _nest_utils.stack_nested_arrays(infos)
     except (TypeError, ValueError):
         return infos
