@@ -234,6 +234,20 @@ def test_a_batch_of_another_size_is_refused(client: reverb.Client) -> None:
             observer(at(step(1), [0, 1]))
 
 
+@pytest.mark.parametrize(
+    "env_ids", [[0, 1], [0, 1, 2, 3], [0.0, 1.0, 2.0], [[0]] * 3, 1]
+)
+def test_numbers_that_are_not_of_the_rows_are_refused_unwritten(
+    client: reverb.Client, env_ids: Any
+) -> None:
+    with adapter.ReverbAddTrajectoryObserver(client, "ours", 1) as observer:
+        with pytest.raises(ValueError, match="env_ids: expected 3 integers"):
+            observer(step(0), env_ids)
+        observer.flush()
+
+    assert items(client, "ours") == []
+
+
 def test_wrong_arguments_are_refused(client: reverb.Client) -> None:
     with pytest.raises(
         TypeError, match=r"expected a reverb\.Client, got 'localhost:1'"

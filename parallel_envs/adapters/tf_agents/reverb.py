@@ -94,8 +94,8 @@ class ReverbAddTrajectoryObserver:
                 rows in order.
 
         Raises:
-            ValueError: If a batch without `env_ids` has not as many rows as the one
-                before.
+            ValueError: If `env_ids` are not one integer for each row, or a batch
+                without them has not as many rows as the one before; nothing is written.
         """
         trajectory = trajectories.to_tf_agents_trajectory(trajectory)
         if np.ndim(trajectory.step_type) == 0:
@@ -154,10 +154,16 @@ class ReverbAddTrajectoryObserver:
     def _row_numbers(
         self, trajectory: Any, env_ids: npt.ArrayLike | None
     ) -> Iterable[int]:
-        if env_ids is not None:
-            rows: list[int] = np.asarray(env_ids).tolist()
-            return rows
         found = len(trajectory.step_type)
+        if env_ids is not None:
+            rows = np.asarray(env_ids)
+            if rows.shape != (found,) or rows.dtype.kind not in "iu":
+                raise ValueError(
+                    f"env_ids: expected {found} integers, one for each row, got "
+                    f"{env_ids!r:.200}."
+                )
+            numbers: list[int] = rows.tolist()
+            return numbers
         if self._batch_size not in (None, found):
             raise ValueError(
                 f"trajectory: expected {self._batch_size} rows as before, got {found}. "
