@@ -308,6 +308,43 @@ def test_preprocessing_needs_sequences() -> None:
         in_tf_agents(3).as_dataset(4, sequence_preprocess_fn=lambda items: items)
 
 
+def test_nested_items_of_a_spec_that_an_agent_holds_are_trajectories() -> None:
+    agent: Any = tf.Module()
+    agent.spec = DATA_SPEC._replace(observation={"x": DATA_SPEC.observation})
+    step = rows(1)._replace(observation={"x": rows(1).observation})
+    buffer = pe.ReplayBuffer(capacity=8, num_streams=2)
+    dataset = buffer.as_dataset(3, data_spec=agent.spec)
+    wrapped = adapter.TFAgentsReplayBuffer(agent.spec, buffer)
+    wrapped.add_batch(step)
+
+    found = [next(iter(dataset))[0], wrapped.get_next(3)[0], wrapped.gather_all()]
+
+    for items in found:
+        assert isinstance(items, tf_trajectory.Trajectory)
+        assert items.observation.keys() == {"x"}
+
+
+@pytest.mark.parametrize("is_graph", [False, True])
+def test_lists_are_nests_as_in_tf_agents(*, is_graph: bool) -> None:
+    spec = DATA_SPEC._replace(observation=[DATA_SPEC.observation, DATA_SPEC.reward])
+    wrapped = adapter.TFAgentsReplayBuffer(spec, pe.ReplayBuffer(8, 2))
+
+    def add(x: Any, y: Any) -> None:
+        step = rows(1, cls=tf_trajectory.Trajectory)._replace(observation=[x, y])
+        wrapped.add_batch(step)
+
+    # As many leaves as rows, which are not to be mistaken for each other.
+    x, y = tf.constant([[1.0, 2.0], [3.0, 4.0]]), tf.constant([5.0, 6.0])
+    (tf.function(add) if is_graph else add)(x, y)
+
+    found = wrapped.gather_all().observation
+    assert isinstance(found, list)
+    equal(found, [x[:, None], y[:, None]])
+    drawn = wrapped.get_next(3)[0].observation
+    assert isinstance(drawn, list)
+    assert [leaf.shape.as_list() for leaf in drawn] == [[3, 2], [3]]
+
+
 def test_items_that_are_not_of_the_data_spec_are_refused_by_path() -> None:
     items = rows(0)._replace(observation=np.zeros((2, 3), np.float32))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import warnings
 from typing import Any
 
@@ -123,6 +124,19 @@ def test_tensor_specs_become_ours() -> None:
         "a": pe.ArraySpec((2,), np.float32),
         "b": pe.BoundedArraySpec((), np.int64, 0, 3),
     }
+
+
+def test_specs_that_a_module_of_tensorflow_holds_keep_their_containers() -> None:
+    module: Any = tf.Module()
+    # Dicts and lists make proxies of what is around them.
+    spec = collections.namedtuple("Pair", "one two")
+    module.spec = spec({"a": tf.TensorSpec((), tf.int32)}, [tf.TensorSpec((), tf.int8)])
+
+    found = adapter.from_tf_agents_spec(module.spec)
+
+    expected = spec({"a": pe.ArraySpec((), np.int32)}, [pe.ArraySpec((), np.int8)])
+    assert found == expected
+    assert [type(part) for part in (found, *found)] == [spec, dict, list]
 
 
 def test_time_steps_are_relabelled_and_keep_their_arrays() -> None:

@@ -56,6 +56,7 @@ def agreed_spec(item_spec: Nest | None, data_spec: Nest | None) -> Nest:
         difference = checks.difference(data_spec, item_spec, "items")
         if difference is not None:
             raise ValueError(f"data_spec is not that of the buffer: {difference}")
+        item_spec = data_spec  # A buffer has tuples where this has lists.
     values.to_tf_agents_spec(item_spec, "items")  # Refuses sizes that vary.
     return trajectories.from_tf_agents_trajectory(item_spec)
 

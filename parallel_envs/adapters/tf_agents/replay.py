@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -179,11 +179,11 @@ class _Rows:
         self.item_spec = item_spec
         self.structure = checks.spec_structure(item_spec, "items")
         self._batch_spec = functools.lru_cache(
-            functools.partial(batching.add_outer_dim, item_spec)
+            functools.partial(batching.add_outer_dim, _with_tuples(item_spec))
         )
 
     def add(self, items: Nest, streams: npt.ArrayLike | None = None) -> None:
-        """Adds items of whichever containers in those of `item_spec`."""
+        """Adds items of whichever containers in those of `item_spec`, or in tuples."""
         size = self.buffer.num_streams if streams is None else len(np.asarray(streams))
         items = checks.validate(self._batch_spec(size), items, "items")
         self.buffer.add_batch(items, streams)
@@ -222,3 +222,15 @@ class _Rows:
 
     def _nothing(self, spec: array_spec.ArraySpec) -> npt.NDArray[Any]:
         return np.empty((self.buffer.num_streams, 0, *spec.shape), spec.dtype)
+
+
+def _with_tuples(spec: Nest) -> Nest:
+    """Returns the nest with tuples for lists, which our buffers take for leaves."""
+    kind: Any = Mapping
+    if isinstance(spec, kind):
+        return {key: _with_tuples(item) for key, item in spec.items()}
+    kind = (list, tuple)
+    if isinstance(spec, kind):
+        items = tuple(map(_with_tuples, spec))
+        return spec._make(items) if hasattr(spec, "_fields") else items
+    return spec

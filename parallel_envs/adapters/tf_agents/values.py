@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import importlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -50,7 +52,7 @@ def from_tf_agents_spec(spec: Nest, name: str = "spec") -> Nest:
     Raises:
         TypeError: If a leaf is no spec, with its path.
     """
-    structure = nest.Structure(spec, name)
+    structure = nest.Structure(_unwrapped(spec), name)
     leaves = [
         _from_leaf(leaf, path)
         for leaf, path in zip(structure.specs, structure.paths, strict=True)
@@ -97,6 +99,30 @@ def unstacked_infos(info: Any, num_rows: int) -> Any:
 
 # Half the cost of `TimeStep(*time_step)`.
 _new: Any = tuple.__new__  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+
+def _unwrapped(spec: Nest) -> Nest:
+    """Returns the nest in containers of Python.
+
+    What is an attribute of a module of TensorFlow, as `collect_data_spec` is of an
+    agent, comes in proxies where it has dicts or lists: a named tuple is none then.
+    """
+    found = getattr(spec, "__wrapped__", spec)
+    if _is_a(found, Mapping):
+        kind: Any = collections.OrderedDict
+        items = {key: _unwrapped(item) for key, item in found.items()}
+        return kind(items) if _is_a(found, kind) else items
+    if _is_a(found, (list, tuple)):
+        children = [_unwrapped(item) for item in found]
+        if hasattr(found, "_fields"):
+            return found._make(children)
+        return children if _is_a(found, list) else tuple(children)
+    return found
+
+
+def _is_a(value: object, kind: Any) -> bool:
+    """Is `isinstance`, which narrows no types: those of nests are not known."""
+    return isinstance(value, kind)
 
 
 def _is_time_step(value: Any) -> bool:
