@@ -325,7 +325,9 @@ class ReplayBuffer:
 
             TensorFlow makes errors of its own of what happens in a draw, with the text
             of ours: InvalidArgumentError if there is still no window, UnknownError once
-            the buffer is closed. It may draw some elements in advance.
+            the buffer is closed. It may draw some elements in advance. It keeps the
+            buffer as long as the program runs: `close` gives its memory back. While it
+            waits, Ctrl-C does nothing, so that a limit is better than None.
 
         Raises:
             ImportError: If TF-Agents is not installed.
@@ -340,6 +342,11 @@ class ReplayBuffer:
             )
         )
         timeout = _checked_timeout(timeout)
+        if length > self._capacity:
+            raise ValueError(
+                f"num_steps: expected at most the capacity, {self._capacity} steps, "
+                f"got {length}."
+            )
 
         def draw() -> tuple[Nest, Integers, float]:
             with self._opened():

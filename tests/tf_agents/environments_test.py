@@ -51,3 +51,13 @@ def test_a_batch_of_views_is_copied_from() -> None:
 def test_what_is_no_environment_is_refused(function: str) -> None:
     with pytest.raises(TypeError, match=r"env: expected a PyEnvironment.*, got 3\."):
         getattr(adapter, function)(3)
+
+
+def test_a_batch_of_both_libraries_gets_our_specs_and_steps() -> None:
+    with adapter.ParallelPyEnvironment([environments.Counting] * 2) as both:
+        env = adapter.from_tf_agents(both)
+
+        pe.validate_py_environment(env, episodes=1)
+
+        assert isinstance(env.action_spec(), pe.ArraySpec)
+        assert type(env.reset()) is pe.TimeStep

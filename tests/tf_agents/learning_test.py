@@ -129,14 +129,16 @@ def test_a_saved_policy_drives_a_batch_by_our_driver(tmp_path: pathlib.Path) -> 
             str(tmp_path),
             theirs.time_step_spec(),
             theirs.action_spec(),
-            batch_time_steps=False,
         )
         policy = adapter.from_tf_agents_policy(loaded)
 
         pe.PyDriver(env, policy, [trajectories.append], max_steps=9).run()
+        single = pe.specs.zeros(env.time_step_spec())
+        answer = policy.action(single)
 
     assert isinstance(trajectories[0].action, np.ndarray)
     assert trajectories[0].action.shape == (3,)
+    assert answer.action.shape == ()
 
 
 def test_evaluation_in_graphs_and_in_python_agree(make: ways.Make) -> None:

@@ -50,20 +50,19 @@ def from_tf_agents(env: Any) -> py_environment.PyEnvironment:
 
     Args:
         env: Single or batched. What `to_tf_agents` made is unwrapped; one of ours is
-            returned as it is.
+            returned as it is. A batch that is one of both libraries, such as
+            `adapters.tf_agents.ParallelPyEnvironment`, gets our specs and time steps.
 
     Raises:
         TypeError: If `env` is no `PyEnvironment` of TF-Agents.
     """
-    if isinstance(env, py_environment.PyEnvironment):
-        return env
     if isinstance(env, ToTFAgents):
         return env.wrapped_env()
-    if not isinstance(env, _Base):
-        raise TypeError(
-            f"env: expected a PyEnvironment of TF-Agents, got {env!r:.200}."
-        )
-    return FromTFAgents(env)
+    if isinstance(env, _Base):
+        return FromTFAgents(env)
+    if isinstance(env, py_environment.PyEnvironment):
+        return env
+    raise TypeError(f"env: expected a PyEnvironment of TF-Agents, got {env!r:.200}.")
 
 
 class FromTFAgents(

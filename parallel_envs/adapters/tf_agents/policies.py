@@ -86,11 +86,9 @@ class FromTFAgentsPolicy(py_policy.PyPolicy):
             policy.observation_and_action_constraint_splitter,
         )
         self._policy = self._of_batches = self._of_one = policy
-        if isinstance(policy, _TFPolicy):
+        if isinstance(policy, (_TFPolicy, _eager.PyTFEagerPolicyBase)):
             self._of_batches, self._of_one = (
-                _eager.PyTFEagerPolicy(
-                    policy, use_tf_function=True, batch_time_steps=is_single
-                )
+                _eager_policy(policy, batch_time_steps=is_single)
                 for is_single in (False, True)
             )
 
@@ -146,3 +144,26 @@ class ToTFAgentsPolicy(_PyPolicy):
         # TF-Agents' `TFPyPolicy` hands it over in a tuple.
         size = None if batch_size is None else int(np.ravel(batch_size)[0])
         return self._policy.get_initial_state(size)
+
+
+def _eager_policy(policy: Any, *, batch_time_steps: bool) -> Any:
+    """Returns a policy of tensors as one that is asked with arrays."""
+    if _is_of_tensors(policy):
+        return _eager.PyTFEagerPolicy(
+            policy, use_tf_function=True, batch_time_steps=batch_time_steps
+        )
+    # It is such a policy, also one of a SavedModel, made for the one or for the other.
+    own: dict[str, Any] = vars(policy)
+    return _eager.PyTFEagerPolicyBase(
+        own["_policy"],
+        policy.time_step_spec,
+        policy.action_spec,
+        policy.policy_state_spec,
+        policy.info_spec,
+        own["_use_tf_function"],
+        batch_time_steps,
+    )
+
+
+def _is_of_tensors(policy: Any) -> bool:
+    return isinstance(policy, _TFPolicy)

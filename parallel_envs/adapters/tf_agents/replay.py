@@ -55,8 +55,13 @@ class TFAgentsReplayBuffer(_Base):
                 None waits for ever.
 
         Raises:
+            TypeError: If `buffer` is no `ReplayBuffer` of ours.
             ValueError: If `buffer` has items that are not of `data_spec`.
         """
+        if not isinstance(buffer, ReplayBuffer):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(
+                f"buffer: expected a parallel_envs.ReplayBuffer, got {buffer!r:.200}."
+            )
         super().__init__(  # pyright: ignore[reportUnknownMemberType]
             data_spec, buffer.capacity * buffer.num_streams
         )

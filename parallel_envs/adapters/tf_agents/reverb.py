@@ -33,7 +33,8 @@ class ReverbAddTrajectoryObserver:
     TF-Agents' observer of this name refuses batches. This one has such an observer for
     each row: what arrives in Reverb is what theirs would write if it were told of that
     row alone. A single environment is taken as well. Rows are known by their place in
-    the batch, or by the `env_ids` that `AsyncDriver` gives.
+    the batch, or by the `env_ids` that `AsyncDriver` gives. As theirs, it waits without
+    end for a server that is gone.
 
         client = reverb_replay.py_client
         with ReverbAddTrajectoryObserver(client, "table", sequence_length=2) as write:
