@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -153,14 +154,15 @@ def _eager_policy(policy: Any, *, batch_time_steps: bool) -> Any:
             policy, use_tf_function=True, batch_time_steps=batch_time_steps
         )
     # It is such a policy, also one of a SavedModel, made for the one or for the other.
-    own: dict[str, Any] = vars(policy)
+    own: Any = operator.attrgetter("_policy", "_use_tf_function")(policy)
+    inner, use_tf_function = own
     return _eager.PyTFEagerPolicyBase(
-        own["_policy"],
+        inner,
         policy.time_step_spec,
         policy.action_spec,
         policy.policy_state_spec,
         policy.info_spec,
-        own["_use_tf_function"],
+        use_tf_function,
         batch_time_steps,
     )
 
