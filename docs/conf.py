@@ -16,6 +16,8 @@ html_theme = "furo"
 
 autodoc_class_signature = "separated"
 autodoc_member_order = "bysource"
+# What is written of the adapter can be read where they are not installed.
+autodoc_mock_imports = ["reverb", "tensorflow", "tf_agents"]
 autodoc_typehints = "description"
 default_role = "code"
 myst_enable_extensions = ["colon_fence"]

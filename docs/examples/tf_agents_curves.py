@@ -9,6 +9,7 @@ import json
 from matplotlib.figure import Figure
 
 STYLES = {"parallel_envs": "C0-", "tf_agents": "C1--"}
+MARKERS = "osx^"  # Of the seeds.
 
 
 def draw(runs):
@@ -19,7 +20,9 @@ def draw(runs):
         style = STYLES[run["batch"]]
         for axes, name in (by_seconds, "seconds"), (by_steps, "steps"):
             values = [point[name] for point in run["curve"]]
-            axes.plot(values, returns, style, marker=".", alpha=0.8, label=run["batch"])
+            label = f"{run['batch']}, seed {run['seed']}"
+            marker = MARKERS[run["seed"] % len(MARKERS)]
+            axes.plot(values, returns, style, marker=marker, ms=3, label=label)
             axes.set_xlabel(name)
             axes.grid(alpha=0.3)
     by_seconds.set_ylabel("mean return of 20 episodes")

@@ -17,7 +17,7 @@ from tf_agents.system import system_multiprocessing
 from tf_agents.utils import common
 
 import parallel_envs as pe
-from parallel_envs.adapters import tf_agents
+from parallel_envs.adapters import tf_agents as adapter
 
 NUM_ENVS = 8
 STEPS = 512  # Of each environment, for one update.
@@ -30,12 +30,12 @@ def make_env():
 
 
 def make_env_for_tf_agents():
-    return tf_agents.to_tf_agents(pe.adapters.from_gymnasium(make_env()))
+    return adapter.to_tf_agents(make_env())
 
 
 def make_batch(kind):
     if kind == "parallel_envs":
-        return tf_agents.ParallelPyEnvironment([make_env] * NUM_ENVS, num_workers=2)
+        return adapter.ParallelPyEnvironment([make_env] * NUM_ENVS, num_workers=2)
     # Without this, or `handle_main`, TF-Agents starts no process.
     system_multiprocessing.enable_interactive_mode()
     return parallel_py_environment.ParallelPyEnvironment(
@@ -125,18 +125,19 @@ def main():
     tf.config.threading.set_inter_op_parallelism_threads(1)
     tf.keras.utils.set_random_seed(flags.seed)
     # Cheap environments are evaluated in this process, without asking another.
-    eval_env = tf_agents.to_tf_agents(
-        pe.BatchedPyEnvironment([make_env() for _ in range(EPISODES)])
-    )
+    eval_env = adapter.BatchedPyEnvironment([make_env() for _ in range(EPISODES)])
     with make_batch(flags.batch) as env, eval_env:
         env.seed(pe.spread_seeds(flags.seed, NUM_ENVS))
         eval_env.seed(pe.spread_seeds(flags.seed + 1, EPISODES))
         curve = []
         for point in train(flags, env, eval_env):
-            print(", ".join(f"{k}: {v:.1f}" for k, v in point.items()), flush=True)
+            print(", ".join(f"{k}: {v:.6g}" for k, v in point.items()), flush=True)
             curve.append(point)
             if point["mean_return"] >= flags.goal:
+                print("The goal is reached.")
                 break
+        else:
+            print(f"The goal was not reached in {flags.max_steps} steps.")
     with open(flags.output, "a") as file:
         run = {"batch": flags.batch, "seed": flags.seed, "curve": curve}
         print(json.dumps(run), file=file)

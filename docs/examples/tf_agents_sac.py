@@ -19,7 +19,7 @@ from tf_agents.system import system_multiprocessing
 from tf_agents.utils import common
 
 import parallel_envs as pe
-from parallel_envs.adapters import tf_agents
+from parallel_envs.adapters import tf_agents as adapter
 
 NUM_ENVS = 8
 STEPS = 8  # Of each environment, between updates.
@@ -32,12 +32,12 @@ EPISODES = 20  # Of an evaluation.
 
 def make_batch(kind, make_env):
     if kind == "parallel_envs":
-        return tf_agents.ParallelPyEnvironment([make_env] * NUM_ENVS, num_workers=2)
+        return adapter.ParallelPyEnvironment([make_env] * NUM_ENVS, num_workers=2)
     # Without this, or `handle_main`, TF-Agents starts no process.
     system_multiprocessing.enable_interactive_mode()
 
     def make_env_for_tf_agents():
-        return tf_agents.to_tf_agents(pe.adapters.from_gymnasium(make_env()))
+        return adapter.to_tf_agents(make_env())
 
     return parallel_py_environment.ParallelPyEnvironment(
         [make_env_for_tf_agents] * NUM_ENVS
@@ -142,18 +142,19 @@ def main():
     tf.keras.utils.set_random_seed(flags.seed)
     make_env = functools.partial(gymnasium.make, flags.env)
     # Cheap environments are evaluated in this process, without asking another.
-    eval_env = tf_agents.to_tf_agents(
-        pe.BatchedPyEnvironment([make_env() for _ in range(EPISODES)])
-    )
+    eval_env = adapter.BatchedPyEnvironment([make_env() for _ in range(EPISODES)])
     with make_batch(flags.batch, make_env) as env, eval_env:
         env.seed(pe.spread_seeds(flags.seed, NUM_ENVS))
         eval_env.seed(pe.spread_seeds(flags.seed + 1, EPISODES))
         curve = []
         for point in train(flags, env, eval_env):
-            print(", ".join(f"{k}: {v:.1f}" for k, v in point.items()), flush=True)
+            print(", ".join(f"{k}: {v:.6g}" for k, v in point.items()), flush=True)
             curve.append(point)
             if point["mean_return"] >= flags.goal:
+                print("The goal is reached.")
                 break
+        else:
+            print(f"The goal was not reached in {flags.max_steps} steps.")
     with open(flags.output, "a") as file:
         run = {"batch": flags.batch, "seed": flags.seed, "curve": curve}
         print(json.dumps(run), file=file)

@@ -57,6 +57,26 @@ if TYPE_CHECKING:
     )
 
 
+__all__ = [
+    "BatchedPyEnvironment",
+    "ParallelPyEnvironment",
+    "ProcessPyEnvironment",
+    "ReverbAddTrajectoryObserver",
+    "TFAgentsReplayBuffer",
+    "from_tf_agents",
+    "from_tf_agents_policy",
+    "from_tf_agents_spec",
+    "from_tf_agents_time_step",
+    "from_tf_agents_trajectory",
+    "to_tf_agents",
+    "to_tf_agents_policy",
+    "to_tf_agents_spec",
+    "to_tf_agents_time_step",
+    "to_tf_agents_trajectory",
+    "unstack_actions",
+]
+
+
 def __getattr__(name: str) -> Any:
     if name == "ReverbAddTrajectoryObserver":
         reverb = importlib.import_module(f"{__name__}.reverb")
@@ -65,4 +85,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), "ReverbAddTrajectoryObserver"})
+    return __all__

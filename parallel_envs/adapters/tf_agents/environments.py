@@ -9,6 +9,7 @@ import numpy as np
 
 from parallel_envs import py_environment
 from parallel_envs import time_step as ts
+from parallel_envs.adapters import recognition
 from parallel_envs.adapters.tf_agents import forwarding, library, values
 from parallel_envs.specs import nest
 
@@ -27,7 +28,7 @@ def to_tf_agents(env: Any) -> Any:
 
     Args:
         env: Single or batched. What `from_tf_agents` made is unwrapped; an environment
-            of TF-Agents is returned as it is.
+            of TF-Agents is returned as it is. One of Gymnasium is adapted as well.
 
     Raises:
         TypeError: If `env` is no environment.
@@ -37,9 +38,7 @@ def to_tf_agents(env: Any) -> Any:
         return env
     if isinstance(env, FromTFAgents):
         return env.wrapped_env()
-    if not isinstance(env, py_environment.PyEnvironment):
-        raise TypeError(f"env: expected a PyEnvironment, got {env!r:.200}.")
-    return ToTFAgents(env)
+    return ToTFAgents(recognition.as_py_environment(env))
 
 
 def from_tf_agents(env: Any) -> py_environment.PyEnvironment:
@@ -146,10 +145,13 @@ class ToTFAgents(_Stepped):
 def _time_step_spec(env: Any) -> Any:
     observation = env.observation_spec()
     if nest.flatten(observation):
-        return env.time_step_spec()
-    # Where nothing is observed TF-Agents' own method is an IndexError.
-    spec = ts.time_step_spec(observation, env.reward_spec())
-    return spec._replace(discount=env.discount_spec())
+        spec = env.time_step_spec()
+    else:  # TF-Agents' own method is an IndexError then.
+        spec = ts.time_step_spec(observation, env.reward_spec())
+    # It does not ask `discount_spec`, so that what is said there counts where the
+    # environment has not said otherwise in a `time_step_spec` of its own.
+    is_default = spec.discount == _Base.discount_spec(env)
+    return spec._replace(discount=env.discount_spec()) if is_default else spec
 
 
 def _copied(time_step: ts.TimeStep) -> Any:

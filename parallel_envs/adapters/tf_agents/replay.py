@@ -36,6 +36,8 @@ class TFAgentsReplayBuffer(_Base):
     - It can wait for rows, and it lies outside of TensorFlow: in NumPy's memory, saved
       and loaded by `buffer.save` and `buffer.load`, not by TensorFlow's checkpoints.
 
+    It is made of two things:
+
         buffer = TFAgentsReplayBuffer(
             agent.collect_data_spec,
             pe.ReplayBuffer(capacity=100_000, num_streams=env.batch_size),

@@ -34,7 +34,7 @@ class ReverbAddTrajectoryObserver:
     each row: what arrives in Reverb is what theirs would write if it were told of that
     row alone. A single environment is taken as well. Rows are known by their place in
     the batch, or by the `env_ids` that `AsyncDriver` gives. As theirs, it waits without
-    end for a server that is gone.
+    end for a server that is gone. In use:
 
         client = reverb_replay.py_client
         with ReverbAddTrajectoryObserver(client, "table", sequence_length=2) as write:
