@@ -168,7 +168,8 @@ def _cast(
     elif array.dtype.kind in "iu" and dtype.kind in "fc":
         with np.errstate(all="ignore"):  # There and back, as comparing rounds too.
             back: Array = np.real(cast).astype(array.dtype)
-        changed = np.asarray(back != array)
+        # What has become infinite may come back as the least integer, which it was.
+        changed = np.asarray((back != array) | ~np.isfinite(cast))
     else:
         changed = np.asarray(cast != array)
     if changed.any():

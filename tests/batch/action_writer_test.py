@@ -66,6 +66,12 @@ def test_a_number_is_taken_exactly_where_its_value_stays(
             check(spec, given, 2)
 
 
+@pytest.mark.parametrize("value", [np.iinfo(np.int64).min, np.iinfo(np.int64).max])
+def test_an_integer_that_would_become_infinite_is_refused(value: int) -> None:
+    with pytest.raises(ValueError, match="action: expected values of float16, got"):
+        check(pe.ArraySpec((), np.float16), np.array([value, value]), 2)
+
+
 @hypothesis.given(
     array=hnp.arrays(numbers, hnp.array_shapes(min_side=0, max_dims=3)),
     data=st.data(),
