@@ -562,7 +562,7 @@ def test_after_an_error_the_next_run_resets(who: str) -> None:
         last = functools.partial(environments.RaisingInStep, 3, 9, 2)
     expected: Any = errors.WorkerError if who == "environment" else KeyError
     with pe.ParallelPyEnvironment([*counting(3, 3, 3), last]) as env:
-        driver = AsyncDriver(env, policy, [observe], max_steps=20)
+        driver = AsyncDriver(env, policy, [observe], max_steps=200)
         with pytest.raises(expected):
             driver.run()
         if who == "environment":
