@@ -9,7 +9,6 @@ import signal
 import struct
 import subprocess
 import sys
-import sysconfig
 import venv
 import xml.etree.ElementTree as ET
 from typing import Any
@@ -237,7 +236,8 @@ def test_library_of_another_environment_takes_part(tmp_path: pathlib.Path) -> No
     venv.create(tmp_path / "venv", symlinks=True)
     (site_packages,) = (tmp_path / "venv").glob("lib/python*/site-packages")
     # What is installed here stands for what somebody has installed there.
-    (site_packages / "all.pth").write_text(sysconfig.get_path("purelib"))
+    installed = [path for path in sys.path if path.endswith("site-packages")]
+    (site_packages / "all.pth").write_text("\n".join(installed))
 
     ended = bench_without(
         "gymnasium",
