@@ -167,7 +167,7 @@ class ParallelPyEnvironment(EnvironmentBatch):
         return [
             EnvironmentHandle(
                 functools.partial(self._ask_one, index),
-                *self._specs_of(description),
+                functools.partial(self._specs_of, description),
                 self._time_step_type,
             )
             for index, description in enumerate(self._rows.descriptions)

@@ -22,42 +22,39 @@ class EnvironmentHandle:
     def __init__(
         self,
         ask: Callable[..., Promise],
-        action_spec: nest.Nest,
-        time_step_spec: ts.TimeStep,
+        tell_specs: Callable[[], tuple[nest.Nest, ts.TimeStep]],
         make_time_step: Callable[..., ts.TimeStep],
     ) -> None:
         """Wraps `ask(name, *arguments)`, which returns a promise.
 
         Args:
             ask: Asks the environment, by name, for what a handle is asked for.
-            action_spec: What `action_spec` returns.
-            time_step_spec: What `time_step_spec` returns.
+            tell_specs: Returns the specs of an action and of a time step.
             make_time_step: Makes a time step of its four fields.
         """
         self._ask = ask
         self._make_time_step = make_time_step
-        self._action_spec = action_spec
-        self._time_step_spec = time_step_spec
+        self._tell_specs = tell_specs
 
     def action_spec(self) -> nest.Nest:
         """Returns the spec of an action."""
-        return self._action_spec
+        return self._tell_specs()[0]
 
     def time_step_spec(self) -> ts.TimeStep:
         """Returns the spec of a time step."""
-        return self._time_step_spec
+        return self._tell_specs()[1]
 
     def observation_spec(self) -> nest.Nest:
         """Returns the spec of an observation."""
-        return self._time_step_spec.observation
+        return self.time_step_spec().observation
 
     def reward_spec(self) -> nest.Nest:
         """Returns the spec of a reward."""
-        return self._time_step_spec.reward
+        return self.time_step_spec().reward
 
     def discount_spec(self) -> nest.Nest:
         """Returns the spec of a discount."""
-        return self._time_step_spec.discount
+        return self.time_step_spec().discount
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> Promise:
         """Calls a method of the environment; the promise, called, returns the result.

@@ -38,6 +38,7 @@ def run(program: str) -> str:
         "pe.adapters.from_tf_agents",
         "import parallel_envs.adapters.tf_agents",
         "from parallel_envs.adapters.tf_agents import ParallelPyEnvironment",
+        "it = pe.ReplayBuffer(3); it.add(0.0); it.as_dataset()",
     ],
 )
 def test_a_missing_tf_agents_is_named_with_the_command_that_installs_it(

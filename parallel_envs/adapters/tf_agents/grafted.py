@@ -22,22 +22,6 @@ class GraftedBatch(EnvironmentBatch):
 
     _time_step_type = _time_step.TimeStep
 
-    def observation_spec(self) -> Nest:
-        return self._specs_for_tf_agents[1].observation
-
-    def action_spec(self) -> Nest:
-        return self._specs_for_tf_agents[0]
-
-    def reward_spec(self) -> Nest:
-        return self._specs_for_tf_agents[1].reward
-
-    def discount_spec(self) -> Nest:
-        return self._specs_for_tf_agents[1].discount
-
-    def time_step_spec(self) -> Any:
-        """Returns the specs of one row's time step, a `TimeStep` of TF-Agents."""
-        return self._specs_for_tf_agents[1]
-
     def get_info(self) -> Any:
         """Returns what the rows say of their last step: `[B, ...]` where they agree.
 
@@ -47,7 +31,10 @@ class GraftedBatch(EnvironmentBatch):
 
     def _lay_out(self, validate: bool, copy: bool) -> None:
         super()._lay_out(validate, copy=True)
-        self._specs_for_tf_agents = converted(self._action_spec, self._time_step_spec)
+        # Nothing but the methods that tell them reads them from here on.
+        self._action_spec, self._time_step_spec = converted(
+            self._action_spec, self._time_step_spec
+        )
 
 
 def converted(action_spec: Nest, time_step_spec: Any) -> tuple[Nest, Any]:

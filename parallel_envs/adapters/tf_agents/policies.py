@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -80,10 +81,7 @@ class FromTFAgentsPolicy(py_policy.PyPolicy):
     def __init__(self, policy: Any) -> None:
         """Adapts `policy`; see `from_tf_agents_policy`."""
         super().__init__(
-            values.from_tf_agents_spec(policy.time_step_spec, "time_step"),
-            values.from_tf_agents_spec(policy.action_spec, "action"),
-            values.from_tf_agents_spec(policy.policy_state_spec, "policy_state"),
-            values.from_tf_agents_spec(policy.info_spec, "info"),
+            *_specs(policy, values.from_tf_agents_spec),
             policy.observation_and_action_constraint_splitter,
         )
         self._policy = self._of_batches = self._of_one = policy
@@ -123,10 +121,7 @@ class ToTFAgentsPolicy(_PyPolicy):
     def __init__(self, policy: py_policy.PyPolicy) -> None:
         """Adapts `policy`; see `to_tf_agents_policy`."""
         super().__init__(  # pyright: ignore[reportUnknownMemberType]
-            values.to_tf_agents_spec(policy.time_step_spec, "time_step"),
-            values.to_tf_agents_spec(policy.action_spec, "action"),
-            values.to_tf_agents_spec(policy.policy_state_spec, "policy_state"),
-            values.to_tf_agents_spec(policy.info_spec, "info"),
+            *_specs(policy, values.to_tf_agents_spec),
             policy.observation_and_action_constraint_splitter,
         )
         self._policy = policy
@@ -145,6 +140,18 @@ class ToTFAgentsPolicy(_PyPolicy):
         # TF-Agents' `TFPyPolicy` hands it over in a tuple.
         size = None if batch_size is None else int(np.ravel(batch_size)[0])
         return self._policy.get_initial_state(size)
+
+
+def _specs(
+    policy: Any, convert: Callable[[Nest, str], Nest]
+) -> tuple[Any, Nest, Nest, Nest]:
+    """Returns what a policy of either library says of itself, as the other's specs."""
+    return (
+        convert(policy.time_step_spec, "time_step"),
+        convert(policy.action_spec, "action"),
+        convert(policy.policy_state_spec, "policy_state"),
+        convert(policy.info_spec, "info"),
+    )
 
 
 def _eager_policy(policy: Any, *, batch_time_steps: bool) -> Any:

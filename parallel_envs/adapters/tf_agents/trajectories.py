@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from parallel_envs import trajectory
-from parallel_envs.adapters.tf_agents import library
+from parallel_envs.adapters.tf_agents import library, values
 from parallel_envs.specs import nest
 
 _trajectory: Any = library.part("trajectories.trajectory")
@@ -15,15 +15,20 @@ Nest = nest.Nest
 
 def to_tf_agents_trajectory(items: Nest) -> Nest:
     """Returns TF-Agents' `Trajectory` of the same leaves; another nest as it is."""
-    return _new(_trajectory.Trajectory, items) if _is_trajectory(items) else items
+    return (
+        values.relabelled(_trajectory.Trajectory, items)
+        if _is_trajectory(items)
+        else items
+    )
 
 
 def from_tf_agents_trajectory(items: Nest) -> Nest:
     """Returns our `Trajectory` of the same leaves; another nest as it is."""
-    return _new(trajectory.Trajectory, items) if _is_trajectory(items) else items
-
-
-_new: Any = tuple.__new__  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return (
+        values.relabelled(trajectory.Trajectory, items)
+        if _is_trajectory(items)
+        else items
+    )
 
 
 def _is_trajectory(items: Nest) -> bool:
