@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy.typing as npt
-
-from parallel_envs import py_environment
+from parallel_envs import forwarding, py_environment
 from parallel_envs import time_step as ts
 from parallel_envs.specs import nest
 
@@ -15,7 +13,7 @@ Nest = nest.Nest
 _PAST_WRAPPERS = frozenset({"send", "recv"})  # What steps rows other than by `step`.
 
 
-class PyEnvironmentBaseWrapper(py_environment.PyEnvironment):
+class PyEnvironmentBaseWrapper(forwarding.Forwarding, py_environment.PyEnvironment):
     """Behaves as the environment it wraps; a subclass overrides what should differ.
 
     Public attributes that only the wrapped environment has are found through the
@@ -24,6 +22,8 @@ class PyEnvironmentBaseWrapper(py_environment.PyEnvironment):
     episode, so that a subclass can clear there what it remembers. Not for batches:
     their rows start anew within `_step`.
     """
+
+    _env: py_environment.PyEnvironment
 
     def __init__(
         self,
@@ -47,29 +47,12 @@ class PyEnvironmentBaseWrapper(py_environment.PyEnvironment):
 
     def __getattr__(self, name: str) -> Any:
         """Returns a public attribute of the wrapped environment."""
-        # `copy` and `pickle` ask for private names before there is an `_env`.
-        if name.startswith("_"):
-            raise AttributeError(
-                f"{type(self).__name__!r} object has no attribute {name!r}"
-            )
         if name in _PAST_WRAPPERS:
             raise AttributeError(
                 f"{name}: {type(self).__name__} would not see the steps. Wrap the "
                 "single environments inside of the batch instead, or use step()."
             )
-        return getattr(self._env, name)
-
-    def wrapped_env(self) -> py_environment.PyEnvironment:
-        """Returns the environment inside; it may be a wrapper too."""
-        return self._env
-
-    @property
-    def batched(self) -> bool:
-        return self._env.batched
-
-    @property
-    def batch_size(self) -> int | None:
-        return self._env.batch_size
+        return super().__getattr__(name)
 
     def observation_spec(self) -> Nest:
         return self._env.observation_spec()
@@ -87,24 +70,6 @@ class PyEnvironmentBaseWrapper(py_environment.PyEnvironment):
         if self._asks_env:
             return self._env.should_reset(current_time_step)
         return super().should_reset(current_time_step)
-
-    def seed(self, seed: Any) -> Any:
-        return self._env.seed(seed)
-
-    def render(self, mode: str = "rgb_array") -> npt.NDArray[Any] | None:
-        return self._env.render(mode)
-
-    def get_info(self) -> Any:
-        return self._env.get_info()
-
-    def get_state(self) -> Any:
-        return self._env.get_state()
-
-    def set_state(self, state: Any) -> None:
-        self._env.set_state(state)
-
-    def close(self) -> None:
-        self._env.close()
 
     def _reset(self) -> ts.TimeStep:
         return self._env.reset()

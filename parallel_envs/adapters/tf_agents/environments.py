@@ -10,7 +10,7 @@ import numpy as np
 from parallel_envs import py_environment
 from parallel_envs import time_step as ts
 from parallel_envs.adapters import recognition
-from parallel_envs.adapters.tf_agents import forwarding, library, values
+from parallel_envs.adapters.tf_agents import converted, library, values
 from parallel_envs.specs import nest
 
 _Base: Any = library.part("environments.py_environment").PyEnvironment
@@ -65,7 +65,7 @@ def from_tf_agents(env: Any) -> py_environment.PyEnvironment:
 
 
 class FromTFAgents(
-    forwarding.Forwarding, py_environment.PyEnvironment, defines_step=True
+    converted.Converted, py_environment.PyEnvironment, defines_step=True
 ):
     """An environment of TF-Agents as one of ours."""
 
@@ -99,7 +99,7 @@ class FromTFAgents(
         return info if num_rows is None else values.unstacked_infos(info, num_rows)
 
 
-class _Stepped(forwarding.Forwarding, _Base):
+class _Stepped(converted.Converted, _Base):
     """Leaves it to the environment inside to keep the last step.
 
     TF-Agents refuses an object whose very class defines `step` or `reset`, so that a
