@@ -55,12 +55,7 @@ def _refuse(row: int, difference: str | None) -> None:
 
 def _without_bounds(spec: nest.Nest) -> nest.Nest:
     structure = checks.spec_structure(spec, "time_step")
-    return structure.pack(
-        [
-            array_spec.ArraySpec(leaf.shape, leaf.dtype, leaf.name)
-            for leaf in structure.specs
-        ]
-    )
+    return structure.pack(list(map(array_spec.ArraySpec.from_spec, structure.specs)))
 
 
 def _join(*leaves: Any) -> array_spec.ArraySpec:
@@ -68,7 +63,7 @@ def _join(*leaves: Any) -> array_spec.ArraySpec:
     if all(leaf == first for leaf in leaves[1:]):
         return first
     if not all(isinstance(leaf, array_spec.BoundedArraySpec) for leaf in leaves):
-        return array_spec.ArraySpec(first.shape, first.dtype, first.name)
+        return array_spec.ArraySpec.from_spec(first)
     minimum, maximum = first.minimum, first.maximum
     for leaf in leaves[1:]:
         minimum = np.minimum(minimum, leaf.minimum)

@@ -44,7 +44,9 @@ def agreed_spec(item_spec: Nest | None, data_spec: Nest | None) -> Nest:
             varies; it says which leaf.
     """
     if data_spec is not None:
-        data_spec = nest.map_structure(_plain, _ours(data_spec))
+        # Without bounds: a buffer learns none.
+        plain = array_spec.ArraySpec.from_spec
+        data_spec = nest.map_structure(plain, _ours(data_spec))
     if item_spec is None:
         item_spec = data_spec
     if item_spec is None:
@@ -132,8 +134,3 @@ def _ours(data_spec: Nest) -> Nest:
     return trajectories.from_tf_agents_trajectory(
         values.from_tf_agents_spec(data_spec, "data_spec")
     )
-
-
-def _plain(spec: array_spec.ArraySpec) -> array_spec.ArraySpec:
-    """Returns the spec without bounds: a buffer learns none."""
-    return array_spec.ArraySpec(spec.shape, spec.dtype, spec.name)

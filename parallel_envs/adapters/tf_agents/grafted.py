@@ -32,12 +32,12 @@ class GraftedBatch(EnvironmentBatch):
     def _lay_out(self, validate: bool, copy: bool) -> None:
         super()._lay_out(validate, copy=True)
         # Nothing but the methods that tell them reads them from here on.
-        self._action_spec, self._time_step_spec = converted(
+        self._action_spec, self._time_step_spec = specs_for_tf_agents(
             self._action_spec, self._time_step_spec
         )
 
 
-def converted(action_spec: Nest, time_step_spec: Any) -> tuple[Nest, Any]:
+def specs_for_tf_agents(action_spec: Nest, time_step_spec: Any) -> tuple[Nest, Any]:
     """Returns the specs of an action and of a time step as TF-Agents'."""
     return (
         values.to_tf_agents_spec(action_spec, "action"),

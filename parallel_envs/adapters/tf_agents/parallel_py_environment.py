@@ -37,7 +37,9 @@ class ParallelPyEnvironment(
         return self.envs
 
     def _specs_of(self, description: Description) -> tuple[Nest, Any]:
-        return grafted.converted(description.action_spec, description.time_step_spec)
+        return grafted.specs_for_tf_agents(
+            description.action_spec, description.time_step_spec
+        )
 
     def _unstack_actions(self, batched_actions: Nest) -> list[Nest]:
         """Returns the action of each row; TF-Agents' class has it."""
